@@ -5,10 +5,10 @@
 //! jobs.
 //!
 //! ```
-//! use tributary_cluster::aggregation::{Switch, single};
+//! use tributary_cluster::aggregation::{RackSwitch, single};
 //!
 //! // Figure 5: four racks with two workers each, the parameter server in the second.
-//! let rack = |pat_gbps| Switch { workers: 2, pat_gbps };
+//! let rack = |pat_gbps| RackSwitch { workers: 2, pat_gbps };
 //! let slow = single(rack(20.0), &[rack(10.0), rack(30.0), rack(40.0)], 5.0);
 //! assert_eq!((slow.fc, slow.fs), (3, 1));
 //! let fast = single(rack(20.0), &[rack(10.0), rack(30.0), rack(40.0)], 50.0);
@@ -17,7 +17,7 @@
 
 /// A rack's switch with some of the job's workers below it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Switch {
+pub struct RackSwitch {
     /// Number of workers of the job in the rack.
     pub workers: u32,
     /// Peak aggregation throughput of the switch for the job, in Gb/s.
@@ -81,8 +81,8 @@ pub struct Single {
 /// A job with workers in the parameter server's rack (`root`) and in other racks (`leaves`), which
 /// send at `rate_gbps`.
 #[must_use]
-pub fn single(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
-    let output = |switch: &Switch| Output::of(switch.pat_gbps, rate_gbps, switch.workers);
+pub fn single(root: RackSwitch, leaves: &[RackSwitch], rate_gbps: f64) -> Single {
+    let output = |switch: &RackSwitch| Output::of(switch.pat_gbps, rate_gbps, switch.workers);
     let leaves: Vec<_> = leaves.iter().map(output).collect();
     let fc = leaves.iter().map(|leaf| leaf.flows).sum();
     let root = Output::of(root.pat_gbps, rate_gbps, root.workers + fc);
@@ -93,8 +93,8 @@ pub fn single(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
 mod tests {
     use super::*;
 
-    fn rack(pat_gbps: f64) -> Switch {
-        Switch { workers: 2, pat_gbps }
+    fn rack(pat_gbps: f64) -> RackSwitch {
+        RackSwitch { workers: 2, pat_gbps }
     }
 
     /// Figure 5b, from left to right: just below, at and just above each switch's throughput.

@@ -30,5 +30,5 @@ pub use job::{Job, JobId};
 pub use plan::Plan;
 pub use policy::{Pending, Policy, Round};
 pub use state::{Infeasible, Running, State};
-pub use steady::{Link, Network};
+pub use steady::{Link, SteadyNetwork};
 pub use topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, ServerIndex, Shape};

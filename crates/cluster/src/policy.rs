@@ -5,7 +5,7 @@ use std::ops::Deref;
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
 use crate::state::{Infeasible, State};
-use crate::steady::Network;
+use crate::steady::SteadyNetwork;
 use crate::topology::RackIndex;
 
 /// A job that waits for placement.
@@ -78,7 +78,7 @@ impl<'s, 'c> Round<'s, 'c> {
 
     /// The state, with the rates of the running jobs and the remaining capacity of the network
     /// ([`State::network`]).
-    pub fn with_network(&mut self) -> (&State<'c>, &Network) {
+    pub fn with_network(&mut self) -> (&State<'c>, &SteadyNetwork) {
         self.state.with_network()
     }
 

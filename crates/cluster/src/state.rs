@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::job::{Job, JobId};
 use crate::plan::Plan;
-use crate::steady::{Network, Steady};
+use crate::steady::{Steady, SteadyNetwork};
 use crate::topology::{Cluster, RackIndex, ServerIndex};
 
 /// A running job.
@@ -168,13 +168,13 @@ impl<'c> State<'c> {
     /// computed for the affected jobs: those that the change reaches, from job to job, over
     /// saturated links and switches. If these jobs use `u` links and switches, each counted once
     /// per job, the cost is O(u log u).
-    pub fn network(&mut self) -> &Network {
+    pub fn network(&mut self) -> &SteadyNetwork {
         self.steady.settle();
         self.steady.network()
     }
 
     /// [`network`](Self::network) together with the state.
-    pub fn with_network(&mut self) -> (&Self, &Network) {
+    pub fn with_network(&mut self) -> (&Self, &SteadyNetwork) {
         self.steady.settle();
         (self, self.steady.network())
     }

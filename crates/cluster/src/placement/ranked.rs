@@ -19,7 +19,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::{Network, Pending, Plan, Policy, Round, ServerIndex, State};
+use crate::{Pending, Plan, Policy, Round, ServerIndex, State, SteadyNetwork};
 
 use crate::placement::netpack::subset::subset;
 use crate::placement::regions;
@@ -50,7 +50,7 @@ pub(crate) struct View<'a> {
     /// Servers and jobs.
     pub(crate) state: &'a State<'a>,
     /// The remaining capacity of the network.
-    pub(crate) network: &'a Network,
+    pub(crate) network: &'a SteadyNetwork,
     /// Number of GPUs of the job to place.
     pub(crate) gpus: u32,
 }

@@ -38,7 +38,7 @@ pub enum Link {
 /// other than the parameter server's, the uplinks between the two. A job on one server, or without
 /// a parameter server, does not use the network.
 #[derive(Clone, Debug)]
-pub struct Network {
+pub struct SteadyNetwork {
     resources: Resources,
     /// A job's index in `flowing`; `None` if it does not use the network.
     jobs: HashMap<JobId, Option<u32>>,
@@ -69,7 +69,7 @@ struct Flowing {
     rerated: bool,
 }
 
-impl Network {
+impl SteadyNetwork {
     /// A network without jobs.
     fn new(cluster: &Cluster) -> Self {
         let resources = Resources::of(cluster);

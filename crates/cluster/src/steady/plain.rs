@@ -9,14 +9,14 @@
 //! - Line 7 likewise: the switch that offers the least to each job is out of memory.
 //! - Line 22 uses `node.flows`: the flows that leave the child.
 
-use super::Network;
+use super::SteadyNetwork;
 use super::resources::{Resource, Resources};
 use super::tree::Tree;
 use crate::job::JobId;
 use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex};
 
-impl Network {
+impl SteadyNetwork {
     /// The rates of jobs by algorithm 1 as printed.
     ///
     /// [`State::network`](crate::State::network) returns the same, faster.

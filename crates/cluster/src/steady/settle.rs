@@ -11,7 +11,7 @@
 use super::fill::{Filler, Filling};
 use super::members::{Members, Use};
 use super::resources::Resource;
-use super::{Network, left_gbps};
+use super::{SteadyNetwork, left_gbps};
 use crate::job::JobId;
 use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex};
@@ -19,7 +19,7 @@ use crate::topology::{Cluster, RackIndex};
 /// A network that is kept up to date.
 #[derive(Clone, Debug)]
 pub(crate) struct Steady {
-    network: Network,
+    network: SteadyNetwork,
     members: Members,
     /// By resource: whether it is exhausted.
     full: Vec<bool>,
@@ -42,7 +42,7 @@ pub(crate) struct Steady {
 
 impl Steady {
     pub(crate) fn new(cluster: &Cluster) -> Self {
-        let network = Network::new(cluster);
+        let network = SteadyNetwork::new(cluster);
         let count = network.resources.count();
         Self {
             members: Members::new(&network.resources),
@@ -80,7 +80,7 @@ impl Steady {
     }
 
     /// The network, which must have settled.
-    pub(crate) fn network(&self) -> &Network {
+    pub(crate) fn network(&self) -> &SteadyNetwork {
         debug_assert!(self.came.is_empty() && self.left.is_empty(), "it has settled");
         &self.network
     }
@@ -276,7 +276,7 @@ impl Reach {
     }
 
     /// Adds the resources of the jobs, and the jobs that they reach.
-    fn follow(&mut self, network: &Network, members: &Members, full: &[bool]) {
+    fn follow(&mut self, network: &SteadyNetwork, members: &Members, full: &[bool]) {
         while let Some(&at) = self.jobs.get(self.followed) {
             self.followed += 1;
             for &resource in &network.flowing[at as usize].resources {

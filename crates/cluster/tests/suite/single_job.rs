@@ -1,8 +1,10 @@
 //! A single job: algorithm 1 against the closed form of table 1 and figure 5.
 
 use proptest::prelude::*;
-use tributary_cluster::aggregation::{Single, Switch, single};
-use tributary_cluster::{Cluster, Job, JobId, Network, Plan, Rack, RackIndex, Server, ServerIndex};
+use tributary_cluster::aggregation::{RackSwitch, Single, single};
+use tributary_cluster::{
+    Cluster, Job, JobId, Plan, Rack, RackIndex, Server, ServerIndex, SteadyNetwork,
+};
 
 const PLENTY_GBPS: f64 = 1e6;
 const ONE: JobId = JobId(1);
@@ -16,7 +18,7 @@ struct Alone {
 
 impl Alone {
     /// The parameter server is in rack 0, on its own server.
-    fn new(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Self {
+    fn new(root: RackSwitch, leaves: &[RackSwitch], rate_gbps: f64) -> Self {
         let mut servers = Vec::new();
         let mut racks = Vec::new();
         let mut shares = Vec::new();
@@ -44,7 +46,7 @@ impl Alone {
         Self { cluster, plan, ps }
     }
 
-    fn network(&self) -> Network {
+    fn network(&self) -> SteadyNetwork {
         let mut state = tributary_cluster::State::new(&self.cluster);
         let job = Job {
             id: ONE,
@@ -57,7 +59,7 @@ impl Alone {
         };
         state.start(&job, self.plan.clone()).expect("it fits");
         let network = state.network().clone();
-        let plain = Network::plain(&self.cluster, [(ONE, &self.plan)]);
+        let plain = SteadyNetwork::plain(&self.cluster, [(ONE, &self.plan)]);
         assert!(near(network.rate_gbps(ONE), plain.rate_gbps(ONE)));
         network
     }
@@ -73,7 +75,7 @@ fn near(a: f64, b: f64) -> bool {
 }
 
 /// Flows, aggregated and forwarded rates equal those of the closed form.
-fn check(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
+fn check(root: RackSwitch, leaves: &[RackSwitch], rate_gbps: f64) -> Single {
     let alone = Alone::new(root, leaves, rate_gbps);
     let network = alone.network();
     let closed = single(root, leaves, rate_gbps);
@@ -105,7 +107,7 @@ fn check(root: Switch, leaves: &[Switch], rate_gbps: f64) -> Single {
 /// Figure 5b's staircase, by algorithm 1.
 #[test]
 fn figure_5b() {
-    let rack = |pat_gbps| Switch { workers: 2, pat_gbps };
+    let rack = |pat_gbps| RackSwitch { workers: 2, pat_gbps };
     let staircase = [
         (5.0, (3, 1)),
         (10.0, (3, 1)),
@@ -123,9 +125,9 @@ fn figure_5b() {
     }
 }
 
-fn switch(least: u32) -> impl Strategy<Value = Switch> {
+fn switch(least: u32) -> impl Strategy<Value = RackSwitch> {
     let pat_gbps = prop_oneof![Just(0.0), 1.0..200.0, Just(100.0)];
-    (least..6u32, pat_gbps).prop_map(|(workers, pat_gbps)| Switch { workers, pat_gbps })
+    (least..6u32, pat_gbps).prop_map(|(workers, pat_gbps)| RackSwitch { workers, pat_gbps })
 }
 
 proptest! {

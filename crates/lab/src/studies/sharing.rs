@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_cluster as cluster;
-use tributary_cluster::{Cluster, Network, Plan, RackIndex, ServerIndex};
+use tributary_cluster::{Cluster, Plan, RackIndex, ServerIndex, SteadyNetwork};
 use tributary_controller::programs::Source;
 use tributary_model::Scenario;
 use tributary_model::jobfile::parse;
@@ -188,7 +188,7 @@ impl Rack {
             next += sender.workers;
         }
         let running = plans.iter().zip(runs).filter(|(_, runs)| **runs);
-        let network = Network::plain(&cluster, running.map(|((job, plan), _)| (*job, plan)));
+        let network = SteadyNetwork::plain(&cluster, running.map(|((job, plan), _)| (*job, plan)));
         let of = |((job, _), runs): (&(cluster::JobId, Plan), &bool)| {
             if !runs {
                 return Estimate::default();

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Job, Link, Network, RackIndex, ServerIndex, State};
+use crate::{Job, Link, RackIndex, ServerIndex, State, SteadyNetwork};
 
 use super::readings::Duty;
 
@@ -18,7 +18,7 @@ const ROUNDS: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Links<'a> {
     /// The steady state.
-    network: &'a Network,
+    network: &'a SteadyNetwork,
     /// The use of each link, if jobs take turns.
     cycles: Option<HashMap<Link, Use>>,
 }
@@ -34,7 +34,7 @@ struct Use {
 
 impl<'a> Links<'a> {
     /// The links of a cluster with its running jobs.
-    pub(super) fn of(state: &State<'_>, network: &'a Network, duty: Duty) -> Self {
+    pub(super) fn of(state: &State<'_>, network: &'a SteadyNetwork, duty: Duty) -> Self {
         let cycles = match duty {
             Duty::Always => None,
             Duty::Cycles => Some(cycles(state, network)),
@@ -52,7 +52,7 @@ impl<'a> Links<'a> {
         self.count(Link::Uplinks(rack), |network| network.rack_flows(rack))
     }
 
-    fn count(&self, link: Link, steady: impl Fn(&Network) -> u32) -> u32 {
+    fn count(&self, link: Link, steady: impl Fn(&SteadyNetwork) -> u32) -> u32 {
         match &self.cycles {
             None => steady(self.network) * FLOW,
             Some(cycles) => {
@@ -106,7 +106,7 @@ impl Sender<'_> {
 ///
 /// A job shares each link with the mean number of flows that others have there. It sends for longer
 /// if it shares, and then others share more: a fixed point, reached from below.
-fn cycles(state: &State<'_>, network: &Network) -> HashMap<Link, Use> {
+fn cycles(state: &State<'_>, network: &SteadyNetwork) -> HashMap<Link, Use> {
     let cluster = state.cluster();
     let capacity_gbps = |link| match link {
         Link::Server(server) => cluster.server(server).link_gbps,

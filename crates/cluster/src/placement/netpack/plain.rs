@@ -1,6 +1,6 @@
 //! Algorithm 2, server by server.
 
-use crate::{Cluster, Job, Network, Pending, Plan, Policy, Round, ServerIndex, State};
+use crate::{Cluster, Job, Pending, Plan, Policy, Round, ServerIndex, State, SteadyNetwork};
 
 use super::links::Links;
 use super::offers::{Kbps, Offer, fastest};
@@ -64,7 +64,7 @@ struct Spread<'a> {
 }
 
 impl<'a> Spread<'a> {
-    fn new(state: &'a State<'a>, network: &'a Network, readings: &'a Readings) -> Self {
+    fn new(state: &'a State<'a>, network: &'a SteadyNetwork, readings: &'a Readings) -> Self {
         let cluster = state.cluster();
         let (link, oversubscribed) = (fastest(cluster), is_oversubscribed(cluster));
         let links = Links::of(state, network, readings.duty);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tributary_cluster::{Cluster, JobId, Network, RackIndex, ServerIndex, State};
+use tributary_cluster::{Cluster, JobId, RackIndex, ServerIndex, State, SteadyNetwork};
 
 use crate::steady::hierarchy::{Hierarchy, Link};
 use crate::steady::random::{Random, Size, start};
@@ -18,7 +18,7 @@ pub(crate) struct Given {
     pub(crate) shares_gbps: BTreeMap<RackIndex, f64>,
 }
 
-pub(crate) fn given(state: &State<'_>, network: &Network) -> Vec<Given> {
+pub(crate) fn given(state: &State<'_>, network: &SteadyNetwork) -> Vec<Given> {
     let sends = |(&job, running): (&JobId, &tributary_cluster::Running)| {
         let hierarchy = Hierarchy::of(state.cluster(), &running.plan)?;
         let share = |&rack: &RackIndex| (rack, network.aggregated_gbps(job, rack));
@@ -42,7 +42,7 @@ fn totals(cluster: &Cluster, all: &[Given]) -> (BTreeMap<Link, f64>, BTreeMap<Ra
 }
 
 /// The remaining capacity is the unused one, and flows are those of table 1.
-fn adds_up(seed: u64, cluster: &Cluster, network: &Network, all: &[Given]) {
+fn adds_up(seed: u64, cluster: &Cluster, network: &SteadyNetwork, all: &[Given]) {
     let (loads, aggregated) = totals(cluster, all);
     let mut flows = BTreeMap::new();
     for one in all {

@@ -1,12 +1,12 @@
 //! [`State::network`], which is updated incrementally, equals algorithm 1 from scratch.
 
-use tributary_cluster::{Cluster, Network, RackIndex, State};
+use tributary_cluster::{Cluster, RackIndex, State, SteadyNetwork};
 
 use crate::steady::random::{Random, Size, job};
 use crate::steady::{near, seeds};
 
 /// All numbers of a network for a cluster and its jobs, in a fixed order.
-fn numbers(state: &State<'_>, network: &Network) -> Vec<(String, f64)> {
+fn numbers(state: &State<'_>, network: &SteadyNetwork) -> Vec<(String, f64)> {
     let cluster = state.cluster();
     let mut all = Vec::new();
     let racks = || (0..cluster.racks().len() as u32).map(RackIndex);
@@ -42,7 +42,7 @@ fn check(seed: u64, cluster: &Cluster, state: &mut State<'_>) {
     let (view, network) = state.with_network();
     let fast = numbers(view, network);
     let plans = view.running().iter().map(|(job, running)| (*job, &running.plan));
-    let plain = numbers(view, &Network::plain(cluster, plans));
+    let plain = numbers(view, &SteadyNetwork::plain(cluster, plans));
     for ((name, fast), (_, plain)) in fast.iter().zip(&plain) {
         assert!(near(*fast, *plain), "seed {seed}: {name}: {fast}, by algorithm 1 {plain}");
     }

@@ -1,9 +1,9 @@
 //! Interpretations of algorithm 1 where its lines are ambiguous or cannot be meant literally: our
 //! choice, and the outcome of the alternative. `docs/evaluation/steady-state.md` gives the reasons.
 
-use tributary_cluster::aggregation::{Switch, single};
+use tributary_cluster::aggregation::{RackSwitch, single};
 use tributary_cluster::{
-    Cluster, JobId, Network, Plan, Rack, RackIndex, Server, ServerIndex, Shape, State,
+    Cluster, JobId, Plan, Rack, RackIndex, Server, ServerIndex, Shape, State, SteadyNetwork,
 };
 
 use crate::steady::near;
@@ -26,7 +26,7 @@ fn plan(cluster: &Cluster, workers: &[u32], ps: u32) -> Plan {
 }
 
 /// Jobs 0, 1, … with these plans.
-fn settled(cluster: &Cluster, plans: &[Plan]) -> Network {
+fn settled(cluster: &Cluster, plans: &[Plan]) -> SteadyNetwork {
     let mut state = State::new(cluster);
     for (id, plan) in (0..).zip(plans) {
         state.start(&job(id, plan.ranks.len() as u32), plan.clone()).expect("it fits");
@@ -214,7 +214,7 @@ fn what_a_leaf_still_aggregated() {
     let network = settled(&cluster, &[plan]);
     // 20 as one flow, then 40 as one flow that the leaf aggregates, then 40 as two.
     assert!(near(1e6 - network.available_gbps(ServerIndex(0)), 140.0));
-    let switch = |workers, pat_gbps| Switch { workers, pat_gbps };
+    let switch = |workers, pat_gbps| RackSwitch { workers, pat_gbps };
     assert_eq!(single(switch(0, 20.0), &[switch(2, 60.0)], 100.0).root.gbps(), 180.0);
 }
 
