@@ -22,7 +22,7 @@ use tributary_optical::crossconnect::double::{Double, Fault};
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_optical::orchestrator::live::{Live, carries};
 use tributary_optical::orchestrator::planner::{End, Planner};
-use tributary_optical::orchestrator::slots::{Report, slot};
+use tributary_optical::orchestrator::slots::{SlotReport, slot};
 use tributary_protocol::Mode;
 use tributary_switch::SwitchConfig;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -124,7 +124,7 @@ fn id(job: u16) -> JobId {
 }
 
 impl Loop {
-    async fn slot(&mut self) -> Report {
+    async fn slot(&mut self) -> SlotReport {
         slot(&mut self.planner, &mut self.live).await.unwrap()
     }
 

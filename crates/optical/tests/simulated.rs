@@ -9,7 +9,7 @@ use tributary_controller::programs::Source;
 use tributary_model::{Aggregation, Scenario};
 use tributary_optical::orchestrator::planner::End;
 use tributary_optical::orchestrator::simulated::{Error, run};
-use tributary_optical::orchestrator::slots::Report;
+use tributary_optical::orchestrator::slots::SlotReport;
 use tributary_protocol::Tensor;
 use tributary_sim::{Inputs, Options, Outcome, Program};
 
@@ -30,7 +30,7 @@ fn inputs(scenario: &Scenario, rounds: usize, values: usize) -> Inputs {
     jobs.map(|(job, its)| (0..its.workers.len()).map(|own| worker(job, own)).collect()).collect()
 }
 
-fn simulate(scenario: &Scenario, inputs: &Inputs) -> (Outcome, Vec<Report>) {
+fn simulate(scenario: &Scenario, inputs: &Inputs) -> (Outcome, Vec<SlotReport>) {
     let source = Source::built_in("p4inc").unwrap();
     let program = Program::compile(&source, &scenario.network.switch).unwrap();
     let options = Options { limit: Duration::from_secs(10), ..Options::seeded(scenario.seed) };
@@ -83,7 +83,7 @@ fn jobs_of_four_units_take_turns_with_one_port_each() {
     assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
     check_sums(&inputs, &outcome, &BTreeSet::new());
     assert_eq!(outcome.left_behind, 0);
-    let started = |report: &Report| report.started.len();
+    let started = |report: &SlotReport| report.started.len();
     assert_eq!(reports.iter().map(started).sum::<usize>(), 5 * 4, "each iteration once");
     assert!(reports.iter().map(|report| report.new_circuits).sum::<usize>() > 1);
     assert!(reports.iter().flat_map(|report| &report.moved).any(|m| m.1 == Aggregation::Server));

@@ -20,7 +20,7 @@ use tributary_optical::crossconnect::CrossConnect;
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_optical::orchestrator::live::{Live, carries};
 use tributary_optical::orchestrator::planner::{End, Planner};
-use tributary_optical::orchestrator::slots::Report;
+use tributary_optical::orchestrator::slots::SlotReport;
 
 use crate::commands::controller::jobs::release;
 use crate::commands::controller::switches;
@@ -184,7 +184,7 @@ async fn serve(
     }
     let planner = Planner::new(&topology, &settings);
     let stopped = tributary_endpoint::until(stop);
-    let slot = |report: &Report| {
+    let slot = |report: &SlotReport| {
         tally.add(report);
         tell(report);
     };
@@ -221,7 +221,7 @@ async fn first_circuits(cross_connect: &mut dyn CrossConnect, ports: u16) -> Res
 }
 
 /// Prints what happened in a slot, if anything did.
-fn tell(report: &Report) {
+fn tell(report: &SlotReport) {
     let at = report.at.as_secs_f64();
     for (job, end) in &report.released {
         match end {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tributary_metrics::{Board, Entry, Page, Source};
 use tributary_optical::orchestrator::planner::End;
-use tributary_optical::orchestrator::slots::Report;
+use tributary_optical::orchestrator::slots::SlotReport;
 
 /// What the control loop has done so far.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Numbers {
 pub(crate) struct Tally(Entry<Numbers>);
 
 impl Tally {
-    pub(crate) fn add(&self, report: &Report) {
+    pub(crate) fn add(&self, report: &SlotReport) {
         self.0.update(|numbers| {
             numbers.slots += 1;
             numbers.circuits = report.circuits.len();

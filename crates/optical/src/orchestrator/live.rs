@@ -15,7 +15,7 @@ use tributary_wire::JobId;
 
 use crate::orchestrator::journal::Redb;
 use crate::orchestrator::planner::{End, JobState, Planner};
-use crate::orchestrator::slots::{Moved, Plant, Report, slot};
+use crate::orchestrator::slots::{Moved, Plant, SlotReport, slot};
 
 /// Pause before a cross-connect that failed is asked again, doubled after each failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
@@ -94,7 +94,7 @@ impl Live {
         mut planner: Planner,
         length: Duration,
         stop: impl Future<Output = ()>,
-        mut tell: impl FnMut(&Report),
+        mut tell: impl FnMut(&SlotReport),
     ) -> Result<(), crate::Error> {
         let mut ticks = tokio::time::interval(length);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -12,7 +12,7 @@ use tributary_sim::{Inputs, Options, Outcome, Program, Run};
 use tributary_wire::JobId;
 
 use crate::orchestrator::planner::{End, JobState, Planner};
-use crate::orchestrator::slots::{Moved, Plant, Report, slot};
+use crate::orchestrator::slots::{Moved, Plant, SlotReport, slot};
 
 /// Why a scenario could not be simulated.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub fn run(
     inputs: Inputs,
     options: &Options,
     look: impl FnMut(&mut Run<'_>),
-) -> Result<(Outcome, Vec<Report>), Error> {
+) -> Result<(Outcome, Vec<SlotReport>), Error> {
     run_admitting(scenario, program, inputs, options, |_, _| true, look)
 }
 
@@ -57,7 +57,7 @@ pub fn run_admitting(
     options: &Options,
     admits: impl Fn(&Run<'_>, usize) -> bool,
     mut look: impl FnMut(&mut Run<'_>),
-) -> Result<(Outcome, Vec<Report>), Error> {
+) -> Result<(Outcome, Vec<SlotReport>), Error> {
     let (Some(settings), Some(_)) = (&scenario.orchestration, &scenario.network.topology.optical)
     else {
         return Err(Error::NoCrossConnect);

@@ -59,7 +59,7 @@ pub trait Plant {
 
 /// What was done in a slot.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Report {
+pub struct SlotReport {
     /// When it began.
     pub at: Duration,
     /// The circuits at its end.
@@ -82,12 +82,12 @@ pub struct Report {
 ///
 /// # Errors
 /// If the network is impossible, so that nothing can ever be scheduled.
-pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Report, Error> {
+pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<SlotReport, Error> {
     let at = plant.now();
     let before = plant.circuits().await;
     let jobs = plant.jobs().await;
     let Plan { releases, moves, circuits, rates, starts } = planner.plan(at, &jobs, &before)?;
-    let mut report = Report {
+    let mut report = SlotReport {
         at,
         circuits: before.clone(),
         new_circuits: 0,

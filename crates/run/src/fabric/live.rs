@@ -168,7 +168,7 @@ impl Live {
                     // An error means that the sender was dropped, which also ends the loop.
                     let _ = stopped.await;
                 };
-                let tell = |report: &tributary_optical::orchestrator::slots::Report| {
+                let tell = |report: &tributary_optical::orchestrator::slots::SlotReport| {
                     for problem in &report.problems {
                         tracing::warn!("{problem}");
                     }
