@@ -8,7 +8,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::process::Command;
 
 use crate::slurm::decision::Decision;
-use crate::slurm::listing::{self, BadListing, Job, Node};
+use crate::slurm::listing::{self, BadListing, Node, QueuedJob};
 
 /// Maximum time for a command. While `slurmctld` restarts, commands wait for it.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,7 +50,7 @@ pub enum Trouble {
 /// # Errors
 ///
 /// [`Trouble`].
-pub async fn jobs() -> Result<Vec<Job>, Trouble> {
+pub async fn jobs() -> Result<Vec<QueuedJob>, Trouble> {
     // Without `--states`, some releases leave out the jobs that ended.
     let json = run("squeue", &["--json", "--all", "--states=all"]).await?;
     listing::jobs(&json).map_err(|error| Trouble::Output { program: "squeue", error })

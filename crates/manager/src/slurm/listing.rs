@@ -40,7 +40,7 @@ pub enum Phase {
 
 /// A job.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Job {
+pub struct QueuedJob {
     /// Its ID.
     pub id: u32,
     /// How far it is.
@@ -95,7 +95,7 @@ pub struct Node {
 /// # Errors
 ///
 /// [`BadListing`].
-pub fn jobs(json: &str) -> Result<Vec<Job>, BadListing> {
+pub fn jobs(json: &str) -> Result<Vec<QueuedJob>, BadListing> {
     let listing: Jobs = serde_json::from_str(json)?;
     refuse(&listing.errors)?;
     listing.jobs.into_iter().map(RawJob::read).collect()
@@ -189,14 +189,14 @@ struct RawJob {
 }
 
 impl RawJob {
-    fn read(self) -> Result<Job, BadListing> {
+    fn read(self) -> Result<QueuedJob, BadListing> {
         let phase = phase(&self.job_state.0);
         let names = hostlist::expand(&self.nodes)?;
         // One entry per node, in the order of the nodes.
         let gpus =
             self.gres_detail.iter().map(|detail| gres::gpus(detail)).chain(std::iter::repeat(0));
         let by_part = [&self.tres_per_node, &self.tres_per_socket, &self.tres_per_task];
-        Ok(Job {
+        Ok(QueuedJob {
             id: self.job_id,
             phase,
             held: phase == Phase::Pending && self.priority == Some(0),
@@ -361,7 +361,7 @@ fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::
 mod tests {
     use super::*;
 
-    fn one(json: &str) -> Job {
+    fn one(json: &str) -> QueuedJob {
         jobs(json).unwrap_or_else(|error| panic!("{error}")).remove(0)
     }
 

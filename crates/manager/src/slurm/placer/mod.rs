@@ -7,13 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::site::{Part, Site, Summed};
-use tributary_cluster::{
-    Job as PolicyJob, JobId, Pending, Plan, Policy, Round, ServerIndex, State,
-};
+use tributary_cluster::{Job, JobId, Pending, Plan, Policy, Round, ServerIndex, State};
 use tributary_wire::POSITIONS_MAX;
 
 use crate::slurm::decision::Decision;
-use crate::slurm::listing::{Job, Node, Phase};
+use crate::slurm::listing::{Node, Phase, QueuedJob};
 use crate::slurm::number;
 use crate::slurm::wish::{Sums, Wish};
 
@@ -32,7 +30,7 @@ pub struct Settings {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Listing {
     /// All jobs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<QueuedJob>,
     /// All nodes.
     pub nodes: Vec<Node>,
 }
@@ -86,7 +84,7 @@ pub struct Admission {
 }
 
 /// What was decided for a job, if anything.
-fn decided(job: &Job) -> Option<Decision> {
+fn decided(job: &QueuedJob) -> Option<Decision> {
     job.admin_comment.parse().ok()
 }
 
@@ -102,7 +100,7 @@ pub fn decide(
 ) -> Vec<Step> {
     let mut steps = late(settings, listing, now_s);
     let mut reserved = Reserved::of(listing, &steps);
-    let mut waiting: BTreeMap<&[String], Vec<(&Job, Wish)>> = BTreeMap::new();
+    let mut waiting: BTreeMap<&[String], Vec<(&QueuedJob, Wish)>> = BTreeMap::new();
     for job in &listing.jobs {
         match candidate(site, listing, job) {
             Ok(Some(wish)) => waiting.entry(&job.partitions).or_default().push((job, wish)),
@@ -125,7 +123,7 @@ pub fn decide(
 
 /// The placed jobs that Slurm has not started in time.
 fn late(settings: &Settings, listing: &Listing, now_s: u64) -> Vec<Step> {
-    let late = |job: &Job| {
+    let late = |job: &QueuedJob| {
         let decision = decided(job).filter(|_| job.phase == Phase::Pending && !job.held)?;
         let since_s = decision.at_s?.max(job.eligible_s);
         let is_late = now_s.saturating_sub(since_s) > settings.patience_s;
@@ -145,7 +143,7 @@ fn late(settings: &Settings, listing: &Listing, now_s: u64) -> Vec<Step> {
 const REFUSED: &str = "BadConstraints";
 
 /// What a waiting job asks for; `None` if it is not to be placed now.
-fn candidate(site: &Site, listing: &Listing, job: &Job) -> Result<Option<Wish>, String> {
+fn candidate(site: &Site, listing: &Listing, job: &QueuedJob) -> Result<Option<Wish>, String> {
     if job.phase != Phase::Pending || !job.held {
         return Ok(None);
     }
@@ -169,7 +167,7 @@ fn candidate(site: &Site, listing: &Listing, job: &Job) -> Result<Option<Wish>, 
         return Err(format!("it asks for {} GPUs; the site has {}", job.gpus, site.gpus()));
     }
     // Of those that wait, the one with the lower ID is first.
-    let same = |other: &&Job| {
+    let same = |other: &&QueuedJob| {
         let is_before = !other.held || other.id < job.id;
         number(other.id) == number(job.id)
             && other.id != job.id
@@ -231,7 +229,7 @@ struct Group<'a> {
     site: &'a Site,
     part: Part,
     /// Jobs with traffic: running ones, and placed ones.
-    busy: Vec<(PolicyJob, Plan)>,
+    busy: Vec<(Job, Plan)>,
     /// GPUs that Slurm has left, by server.
     free: Vec<u32>,
     partitions: &'a [String],
@@ -297,12 +295,12 @@ impl<'a> Group<'a> {
         &mut self,
         policy: &mut dyn Policy,
         settings: &Settings,
-        jobs: &[(&Job, Wish)],
+        jobs: &[(&QueuedJob, Wish)],
         now_s: u64,
     ) -> Vec<Step> {
         let part = &self.part;
         let mut state = State::new(&part.cluster);
-        let occupy = |state: &mut State<'_>, job: &PolicyJob, plan: Plan| {
+        let occupy = |state: &mut State<'_>, job: &Job, plan: Plan| {
             if let Err(error) = state.start(job, plan) {
                 tracing::warn!("the site file and Slurm disagree: {error}");
             }
@@ -365,8 +363,8 @@ impl<'a> Group<'a> {
 }
 
 /// A job that only occupies GPUs.
-fn job(id: JobId, gpus: usize) -> PolicyJob {
-    PolicyJob {
+fn job(id: JobId, gpus: usize) -> Job {
+    Job {
         id,
         submit_s: 0.0,
         gpus: gpus as u32,
@@ -379,7 +377,7 @@ fn job(id: JobId, gpus: usize) -> PolicyJob {
 
 /// Whether the switches may have to serve a job.
 #[must_use]
-pub fn is_ours(job: &Job) -> bool {
+pub fn is_ours(job: &QueuedJob) -> bool {
     decided(job).is_some() || matches!(Wish::read(&job.comment), Ok(Some(_)))
 }
 
@@ -387,7 +385,7 @@ pub fn is_ours(job: &Job) -> bool {
 ///
 /// The controller chooses the parameter server of a job that Slurm placed itself.
 #[must_use]
-pub fn admission(job: &Job) -> Option<Admission> {
+pub fn admission(job: &QueuedJob) -> Option<Admission> {
     if !is_ours(job) || job.nodes.len() < 2 {
         return None;
     }
@@ -416,9 +414,9 @@ pub fn admission(job: &Job) -> Option<Admission> {
 /// If other clients admit jobs at the controller too (`shared`), only jobs are released that Slurm
 /// still knows to be over.
 #[must_use]
-pub fn reconcile(served: &BTreeMap<u16, Served>, jobs: &[Job], shared: bool) -> Vec<Repair> {
+pub fn reconcile(served: &BTreeMap<u16, Served>, jobs: &[QueuedJob], shared: bool) -> Vec<Repair> {
     let ours = || jobs.iter().filter(|job| is_ours(job));
-    let numbers = |wanted: fn(&Job) -> bool| -> BTreeSet<u16> {
+    let numbers = |wanted: fn(&QueuedJob) -> bool| -> BTreeSet<u16> {
         ours().filter(|job| wanted(job)).map(|job| number(job.id)).collect()
     };
     // A pending job that is not held may start at any moment. Its own prolog replaces what is left

@@ -23,8 +23,8 @@ fn site() -> Site {
     Site::parse(&site, &network).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn held(id: u32, gpus: u32) -> Job {
-    Job {
+fn held(id: u32, gpus: u32) -> QueuedJob {
+    QueuedJob {
         id,
         phase: Phase::Pending,
         held: true,
@@ -43,9 +43,9 @@ fn held(id: u32, gpus: u32) -> Job {
     }
 }
 
-fn released(id: u32, decision: &Decision) -> Job {
+fn released(id: u32, decision: &Decision) -> QueuedJob {
     let gpus = decision.on.iter().map(|(_, gpus)| gpus).sum();
-    Job {
+    QueuedJob {
         held: false,
         reason: "Resources".into(),
         admin_comment: decision.to_string(),
@@ -53,8 +53,8 @@ fn released(id: u32, decision: &Decision) -> Job {
     }
 }
 
-fn running(id: u32, decision: &Decision) -> Job {
-    Job { phase: Phase::Running, nodes: decision.on.clone(), ..released(id, decision) }
+fn running(id: u32, decision: &Decision) -> QueuedJob {
+    QueuedJob { phase: Phase::Running, nodes: decision.on.clone(), ..released(id, decision) }
 }
 
 fn decision(on: &[(&str, u32)]) -> Decision {
@@ -64,7 +64,7 @@ fn decision(on: &[(&str, u32)]) -> Decision {
 }
 
 /// Four idle nodes.
-fn listing(jobs: Vec<Job>) -> Listing {
+fn listing(jobs: Vec<QueuedJob>) -> Listing {
     let node = |name: &str| Node {
         name: name.into(),
         address: name.into(),
@@ -77,7 +77,7 @@ fn listing(jobs: Vec<Job>) -> Listing {
 }
 
 /// As [`listing`], with the GPUs of running jobs in use.
-fn used(jobs: Vec<Job>) -> Listing {
+fn used(jobs: Vec<QueuedJob>) -> Listing {
     let mut listing = listing(jobs);
     for (name, gpus) in listing.jobs.iter().flat_map(|job| &job.nodes) {
         let node = listing.nodes.iter_mut().find(|node| node.name == *name).unwrap();
@@ -99,7 +99,7 @@ fn placed(steps: &[Step]) -> BTreeMap<u32, Decision> {
 }
 
 /// The reason for which a job alone is left.
-fn left(job: Job) -> String {
+fn left(job: QueuedJob) -> String {
     match &steps(&listing(vec![job]))[..] {
         [Step::Leave(_, why)] => why.clone(),
         other => panic!("{other:?}"),
@@ -134,7 +134,7 @@ fn every_policy_places_jobs() {
 
 #[test]
 fn other_jobs_are_left_alone() {
-    let without = |change: fn(&mut Job)| {
+    let without = |change: fn(&mut QueuedJob)| {
         let mut job = held(1, 2);
         change(&mut job);
         steps(&listing(vec![job]))
@@ -147,12 +147,14 @@ fn other_jobs_are_left_alone() {
 
 #[test]
 fn jobs_that_cannot_be_placed_are_told_why() {
-    assert!(left(Job { comment: "tributary model=x".into(), ..held(1, 2) }).contains("`model=x`"));
-    assert!(left(Job { compound: true, ..held(1, 2) }).contains("arrays"));
-    assert!(left(Job { gpus_by_part: true, ..held(1, 0) }).contains("--gpus=N"));
+    assert!(
+        left(QueuedJob { comment: "tributary model=x".into(), ..held(1, 2) }).contains("`model=x`")
+    );
+    assert!(left(QueuedJob { compound: true, ..held(1, 2) }).contains("arrays"));
+    assert!(left(QueuedJob { gpus_by_part: true, ..held(1, 0) }).contains("--gpus=N"));
     assert!(left(held(1, 0)).contains("--gpus=N"));
     assert!(left(held(1, 9)).contains("9 GPUs; the site has 8"));
-    let refused = Job {
+    let refused = QueuedJob {
         reason: "BadConstraints".into(),
         admin_comment: decision(&[("n1", 2), ("n2", 1)]).to_string(),
         ..held(1, 3)
@@ -210,7 +212,7 @@ fn nodes_are_taken_back_if_slurm_does_not_start_the_job() {
     );
     assert!(placed(&steps).contains_key(&2), "others may have them");
     // A requeued job may start at its time only, and one that Slurm placed itself stays its own.
-    let later = Job { eligible_s: NOW_S + 100, ..released(1, &old) };
+    let later = QueuedJob { eligible_s: NOW_S + 100, ..released(1, &old) };
     let own = released(1, &Decision { at_s: None, ..old });
     for job in [later, own] {
         assert_eq!(self::steps(&self::listing(vec![job])), []);
@@ -223,7 +225,7 @@ fn jobs_with_the_same_number_run_one_after_the_other() {
     assert_eq!(number(&steps(&listing(vec![held(1, 1), held(65_536, 1)]))), [1]);
     let one = decision(&[("n1", 1)]);
     assert_eq!(number(&steps(&used(vec![running(65_536, &one), held(1, 1)]))), [0; 0]);
-    let over = Job { phase: Phase::Over, ..running(65_536, &one) };
+    let over = QueuedJob { phase: Phase::Over, ..running(65_536, &one) };
     assert_eq!(number(&steps(&listing(vec![over, held(1, 1)]))), [1]);
 }
 
@@ -236,13 +238,13 @@ fn a_job_is_admitted_with_the_nodes_that_it_has() {
     assert_eq!((admission.ps.as_deref(), admission.adding), (Some("n1"), Some(Vec::new())));
     assert_eq!(admission.run, Some(9));
     // Slurm placed it: elsewhere, or without us.
-    let moved = Job { nodes: vec![("n2".into(), 2), ("n4".into(), 2)], ..running(7, &two) };
+    let moved = QueuedJob { nodes: vec![("n2".into(), 2), ("n4".into(), 2)], ..running(7, &two) };
     let again = self::admission(&moved).unwrap();
     assert_eq!((again.ps, again.adding, again.run), (None, None, Some(9)), "not as it was placed");
-    let own = Job { admin_comment: String::new(), ..moved };
+    let own = QueuedJob { admin_comment: String::new(), ..moved };
     let of_slurm = self::admission(&own).unwrap();
     assert_eq!((of_slurm.ps, of_slurm.adding), (None, None), "the controller chooses");
-    assert_eq!(self::admission(&Job { comment: String::new(), ..own }), None, "not ours");
+    assert_eq!(self::admission(&QueuedJob { comment: String::new(), ..own }), None, "not ours");
     assert_eq!(self::admission(&running(7, &decision(&[("n1", 2)]))), None, "it sends nothing");
 }
 
@@ -254,10 +256,10 @@ fn served(numbers: &[u16]) -> BTreeMap<u16, Served> {
 #[test]
 fn jobs_that_are_over_are_released() {
     let two = decision(&[("n1", 1), ("n2", 1)]);
-    let over = Job { phase: Phase::Over, ..running(1, &two) };
-    let completing = Job { phase: Phase::Completing, ..running(2, &two) };
-    let held_again = Job { held: true, ..released(3, &two) };
-    let starting = Job { phase: Phase::Starting, ..running(4, &two) };
+    let over = QueuedJob { phase: Phase::Over, ..running(1, &two) };
+    let completing = QueuedJob { phase: Phase::Completing, ..running(2, &two) };
+    let held_again = QueuedJob { held: true, ..released(3, &two) };
+    let starting = QueuedJob { phase: Phase::Starting, ..running(4, &two) };
     let jobs = [over, completing, held_again, released(5, &two), starting, running(6, &two)];
     let served = served(&[1, 2, 3, 4, 5, 6, 99]);
     let repairs = reconcile(&served, &jobs, false);
@@ -268,7 +270,7 @@ fn jobs_that_are_over_are_released() {
 #[test]
 fn a_number_is_kept_while_any_job_with_it_is_alive() {
     let two = decision(&[("n1", 1), ("n2", 1)]);
-    let jobs = [Job { phase: Phase::Over, ..running(1, &two) }, running(65_536, &two)];
+    let jobs = [QueuedJob { phase: Phase::Over, ..running(1, &two) }, running(65_536, &two)];
     assert_eq!(reconcile(&served(&[1]), &jobs, false), []);
 }
 
@@ -303,7 +305,7 @@ fn worlds() -> impl Strategy<Value = Listing> {
             match kind {
                 0 => running(id, &decision),
                 1 => released(id, &decision),
-                2 => Job { phase: Phase::Over, ..running(id, &decision) },
+                2 => QueuedJob { phase: Phase::Over, ..running(id, &decision) },
                 _ => held(id, gpus),
             }
         });

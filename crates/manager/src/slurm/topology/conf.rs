@@ -1,14 +1,14 @@
 //! `topology.conf`: `SwitchName=s1 Nodes=n[1-2]`, `SwitchName=top Switches=s[1-2]`.
 
-use super::{Switch, TopologyError};
+use super::{TopologyError, TreeSwitch};
 use crate::slurm::hostlist;
 
 /// The switches of the file, in its order.
-pub(super) fn switches(text: &str) -> Result<Vec<Switch>, TopologyError> {
+pub(super) fn switches(text: &str) -> Result<Vec<TreeSwitch>, TopologyError> {
     let mut switches = Vec::new();
     for (line, text) in lines(text) {
         let bad = |problem: String| TopologyError::Line { line, problem };
-        let mut switch = Switch::default();
+        let mut switch = TreeSwitch::default();
         for word in text.split_whitespace() {
             let (key, value) = word.split_once('=').ok_or_else(|| {
                 bad(format!("`{word}` is not a key with a value: write KEY=VALUE"))

@@ -48,7 +48,7 @@ pub enum TopologyError {
 
 /// A switch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Switch {
+pub struct TreeSwitch {
     /// Its name.
     pub name: String,
     /// The nodes that are plugged into it.
@@ -59,7 +59,7 @@ pub struct Switch {
 
 /// Switches that form one tree, with each node at one of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tree(Vec<Switch>);
+pub struct Tree(Vec<TreeSwitch>);
 
 impl Tree {
     /// Reads `topology.yaml` if the name ends in `.yaml` or `.yml`, and `topology.conf` otherwise.
@@ -92,7 +92,7 @@ impl Tree {
         Self::new(yaml::switches(text)?)
     }
 
-    fn new(switches: Vec<Switch>) -> Result<Self, TopologyError> {
+    fn new(switches: Vec<TreeSwitch>) -> Result<Self, TopologyError> {
         let shape = |problem: String| Err(TopologyError::Shape(problem));
         if switches.is_empty() {
             return shape("there is no switch; describe a tree of switches".into());
@@ -160,7 +160,7 @@ impl Tree {
 
     /// The switches, as in the file.
     #[must_use]
-    pub fn switches(&self) -> &[Switch] {
+    pub fn switches(&self) -> &[TreeSwitch] {
         &self.0
     }
 
@@ -179,7 +179,7 @@ impl Tree {
              # Give each host the `mac` of its interface towards the switch, and its `ip` where it is \
              missing.\n# The ports of a switch are numbered from 1, in the order of its links.\n"
         );
-        for Switch { name, .. } in &self.0 {
+        for TreeSwitch { name, .. } in &self.0 {
             let _ = write!(text, "\n[[topology.switch]]\nname = \"{name}\"\n");
         }
         for name in self.nodes() {
@@ -188,7 +188,7 @@ impl Tree {
                 let _ = writeln!(text, "ip = \"{address}\"");
             }
         }
-        for Switch { name, nodes, children } in &self.0 {
+        for TreeSwitch { name, nodes, children } in &self.0 {
             for other in nodes.iter().chain(children) {
                 let _ = write!(text, "\n[[topology.link]]\nbetween = [\"{other}\", \"{name}\"]\n");
             }

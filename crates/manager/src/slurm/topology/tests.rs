@@ -103,9 +103,9 @@ fn bad_files_have_one_line() {
 
 /// A tree of switches over nodes: for each switch its number of nodes, and which earlier one is
 /// above it.
-fn trees() -> impl Strategy<Value = Vec<Switch>> {
+fn trees() -> impl Strategy<Value = Vec<TreeSwitch>> {
     prop::collection::vec((0_usize..4, any::<prop::sample::Index>()), 1..12).prop_map(|shapes| {
-        let mut switches: Vec<Switch> = Vec::new();
+        let mut switches: Vec<TreeSwitch> = Vec::new();
         for (at, (nodes, above)) in shapes.into_iter().enumerate() {
             let name = format!("s{at}");
             if at > 0 {
@@ -113,7 +113,7 @@ fn trees() -> impl Strategy<Value = Vec<Switch>> {
                 switches[parent].children.push(name.clone());
             }
             let nodes = (0..nodes).map(|node| format!("n{at}-{node}")).collect();
-            switches.push(Switch { name, nodes, children: Vec::new() });
+            switches.push(TreeSwitch { name, nodes, children: Vec::new() });
         }
         switches
     })
@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn written_trees_are_read_back(switches in trees()) {
         let (mut conf, mut yaml) = (String::new(), "- topology: t\n  tree:\n    switches:\n".to_owned());
-        for Switch { name, nodes, children } in &switches {
+        for TreeSwitch { name, nodes, children } in &switches {
             let _ = write!(conf, "SwitchName={name}");
             let _ = writeln!(yaml, "    - switch: {name}");
             for (key, low, list) in [("Nodes", "nodes", nodes), ("Switches", "children", children)] {

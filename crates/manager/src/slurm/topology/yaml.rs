@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Switch, TopologyError};
+use super::{TopologyError, TreeSwitch};
 use crate::slurm::hostlist;
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct RawSwitch {
 }
 
 /// The switches of the default topology, or of the only tree.
-pub(super) fn switches(text: &str) -> Result<Vec<Switch>, TopologyError> {
+pub(super) fn switches(text: &str) -> Result<Vec<TreeSwitch>, TopologyError> {
     let yaml = |problem: String| TopologyError::Yaml(problem);
     let topologies: Vec<Topology> =
         yaml_serde::from_str(text).map_err(|error| yaml(error.to_string()))?;
@@ -57,7 +57,7 @@ pub(super) fn switches(text: &str) -> Result<Vec<Switch>, TopologyError> {
                 .map_err(|error| TopologyError::List { switch: raw.switch.clone(), error })
         };
         let (nodes, children) = (list(&raw.nodes)?, list(&raw.children)?);
-        Ok(Switch { name: raw.switch.clone(), nodes, children })
+        Ok(TreeSwitch { name: raw.switch.clone(), nodes, children })
     };
     tree.switches.iter().map(read).collect()
 }
