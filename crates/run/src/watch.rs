@@ -320,7 +320,7 @@ fn scene(scenario: &Scenario, kind: Kind, cells: u32) -> Result<Scene> {
     let jobs = scenario.whole_jobs().take(MOST_JOBS).map(|(_, job)| {
         let rounds = tributary_worker::workload::of(job, 0).map(|workload| workload.rounds());
         let server = job.ps.map(|host| host.0);
-        Ok(model::Job {
+        Ok(model::ShownJob {
             name: job.name.clone(),
             workers: job.workers.iter().map(|host| host.0).collect(),
             server,
@@ -333,7 +333,7 @@ fn scene(scenario: &Scenario, kind: Kind, cells: u32) -> Result<Scene> {
         rate: rate(link.rate),
         loss: link.faults.loss,
     });
-    let switches = topology.switches.iter().map(|switch| model::Switch {
+    let switches = topology.switches.iter().map(|switch| model::ShownSwitch {
         name: switch.name.clone(),
         pool: scenario.network.switch.pool,
         cells,

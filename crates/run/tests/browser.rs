@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use tiny_skia::Pixmap;
 use tributary_run::live::Hub;
 use tributary_run::live::model::{
-    Clock, End, Host, Job, JobSample, Line, Link, LinkSample, Node, Note, Sample, Scene, Switch,
-    SwitchSample, VERSION, Weight, WorkerSample,
+    Clock, End, Host, JobSample, Line, Link, LinkSample, Node, Note, Sample, Scene, ShownJob,
+    ShownSwitch, SwitchSample, VERSION, Weight, WorkerSample,
 };
 use tributary_run::live::server::Server;
 
@@ -21,7 +21,7 @@ fn scene() -> Scene {
         rate: Some(10_000_000_000),
         loss: 0.0,
     };
-    let job = |name: &str, workers: &[usize]| Job {
+    let job = |name: &str, workers: &[usize]| ShownJob {
         name: name.into(),
         workers: workers.to_vec(),
         server: Some(3),
@@ -34,7 +34,7 @@ fn scene() -> Scene {
         protocol: "esa".into(),
         fabric: "sim".into(),
         clock: Clock::Virtual,
-        switches: vec![Switch { name: "s1".into(), pool: CELLS, cells: CELLS }],
+        switches: vec![ShownSwitch { name: "s1".into(), pool: CELLS, cells: CELLS }],
         hosts: ["w1", "w2", "w3", "ps1"].map(host).to_vec(),
         links: (0..4).map(link).collect(),
         jobs: vec![job("slow", &[0, 1]), job("quick", &[2])],

@@ -54,18 +54,18 @@ pub struct Scene {
     /// How time passes.
     pub clock: Clock,
     /// The switches.
-    pub switches: Vec<Switch>,
+    pub switches: Vec<ShownSwitch>,
     /// The hosts.
     pub hosts: Vec<Host>,
     /// The links between them.
     pub links: Vec<Link>,
     /// The jobs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<ShownJob>,
 }
 
 /// A switch.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Switch {
+pub struct ShownSwitch {
     /// Its name.
     pub name: String,
     /// Number of aggregators.
@@ -106,7 +106,7 @@ pub enum Node {
 
 /// A job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Job {
+pub struct ShownJob {
     /// Its name.
     pub name: String,
     /// The host of each worker, by position in the scene.
@@ -282,7 +282,7 @@ impl Scene {
                 Node::Switch(position) => known("switch", position, switches.len())?,
             }
         }
-        let named = |job: &Job| -> Vec<usize> {
+        let named = |job: &ShownJob| -> Vec<usize> {
             job.workers.iter().copied().chain(job.server).chain(job.agent).collect()
         };
         jobs.iter().flat_map(named).try_for_each(|host| known("host", host, hosts.len()))
@@ -318,7 +318,7 @@ pub(crate) mod tests {
             rate: Some(10_000_000_000),
             loss: 0.0,
         };
-        let job = |name: &str, workers: &[usize], server| Job {
+        let job = |name: &str, workers: &[usize], server| ShownJob {
             name: name.into(),
             workers: workers.to_vec(),
             server: Some(server),
@@ -331,7 +331,7 @@ pub(crate) mod tests {
             protocol: "esa".into(),
             fabric: "sim".into(),
             clock: Clock::Virtual,
-            switches: vec![Switch { name: "s1".into(), pool: 4, cells: 4 }],
+            switches: vec![ShownSwitch { name: "s1".into(), pool: 4, cells: 4 }],
             hosts: ["w1", "w2", "w3", "ps1"].map(host).to_vec(),
             links: (0..4).map(link).collect(),
             jobs: vec![job("slow", &[0, 1], 3), job("quick", &[2], 3)],

@@ -19,8 +19,8 @@ use tributary_controller::outcomes::{self, Outcomes};
 use tributary_controller::{Catalogue, Error};
 use tributary_run::live::Hub;
 use tributary_run::live::model::{
-    Clock, Host, Job, JobSample, Line, Link, MOST_CELLS, MOST_JOBS, Node, Note, Sample, Scene,
-    Switch, SwitchSample, VERSION, Weight, WorkerSample,
+    Clock, Host, JobSample, Line, Link, MOST_CELLS, MOST_JOBS, Node, Note, Sample, Scene, ShownJob,
+    ShownSwitch, SwitchSample, VERSION, Weight, WorkerSample,
 };
 use tributary_run::live::pool::{self, Holder, Tracker};
 use tributary_wire::{Bitmap, Epoch, JobId, Run};
@@ -266,9 +266,15 @@ impl Attached {
                 workers.push(host);
             }
             let name = job.name.clone();
-            jobs.push(Job { name, workers, server: None, agent: None, rounds: job.iterations });
+            jobs.push(ShownJob {
+                name,
+                workers,
+                server: None,
+                agent: None,
+                rounds: job.iterations,
+            });
         }
-        let switch = |known: &Known| Switch {
+        let switch = |known: &Known| ShownSwitch {
             name: known.config.name.clone(),
             pool: known.registers().map_or(0, Registers::size),
             cells: known.cells(self.switches.len()),

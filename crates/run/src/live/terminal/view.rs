@@ -131,7 +131,7 @@ impl Picture<'_> {
 
     fn jobs(&self) -> Vec<Text<'static>> {
         let Self { scene, now, before } = self;
-        let row = |(position, job): (usize, &crate::live::model::Job)| {
+        let row = |(position, job): (usize, &crate::live::model::ShownJob)| {
             let style = colour(Some(position));
             let workers = now.jobs.get(position).map_or(&[][..], |job| &job.workers);
             let slowest = workers.iter().map(|worker| worker.rounds).min();
