@@ -12,7 +12,7 @@ use tributary_access::Remote;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_run::testbed::{
-    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 use tributary_wire::JobId;
 
@@ -96,13 +96,13 @@ impl Net {
         let mut port = |end: &'static str| {
             let next = used.entry(end).or_default();
             *next += u16::from(shape.of_hosts.contains(&end));
-            Port::new(end, *next)
+            LinkEnd::new(end, *next)
         };
         let links = shape.links().map(|[a, b]| Link { a: port(a), b: port(b), mtu: 1500 });
         let switches = shape.switches();
         let testbed = Testbed::build(&Topology {
             hosts: HOSTS.iter().map(host).collect(),
-            switches: switches.iter().map(|&name| Switch { name: name.into() }).collect(),
+            switches: switches.iter().map(|&name| SwitchNode { name: name.into() }).collect(),
             links: links.collect(),
         });
         let testbed = testbed.unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tributary_run::testbed::{
-    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 
 use crate::command::{JobFile, root};
@@ -35,14 +35,14 @@ impl Net {
     pub(crate) fn without_switch(job: &str, names: &[&str]) -> Self {
         let hosts: Vec<Host> = (1..).zip(names).map(|(number, name)| host(number, name)).collect();
         let cable = |(port, host): (u16, &Host)| Link {
-            a: Port::new(&host.name, 0),
-            b: Port::new("s1", port),
+            a: LinkEnd::new(&host.name, 0),
+            b: LinkEnd::new("s1", port),
             mtu: 1500,
         };
         let testbed = Testbed::build(&Topology {
             links: (1..).zip(&hosts).map(cable).collect(),
             hosts,
-            switches: vec![Switch { name: "s1".into() }],
+            switches: vec![SwitchNode { name: "s1".into() }],
         });
         Self { file: JobFile::new(job), testbed: testbed.unwrap() }
     }

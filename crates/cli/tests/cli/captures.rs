@@ -13,7 +13,7 @@ use pcap_parser::{Block, PcapBlockOwned, PcapNGSlice};
 use tributary_netio::FrameIo as _;
 use tributary_netio::device::Kind as Io;
 use tributary_netio::packet::{Config, PacketSocket};
-use tributary_run::testbed::{Host, Link, Output, Port, Stream, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, LinkEnd, Output, Stream, Testbed, Topology};
 use tributary_wire::agg::{Flags, Packet, Repr};
 use tributary_wire::golden;
 
@@ -387,7 +387,7 @@ fn an_interface_is_captured_until_a_limit_or_a_signal() {
         prefix: 8,
     };
     let hosts = vec![host(1), host(2)];
-    let link = Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu: 1500 };
+    let link = Link { a: LinkEnd::new("h1", 0), b: LinkEnd::new("h2", 0), mtu: 1500 };
     let topology = Topology { hosts, switches: Vec::new(), links: vec![link] };
     let testbed = Testbed::build_for(Io::Packet, &topology).unwrap();
     let file = JobFile::new("");

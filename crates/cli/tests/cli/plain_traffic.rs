@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tributary_netio::device::Kind as Io;
-use tributary_run::testbed::{Host, Link, Output, Port, Switch, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, LinkEnd, Output, SwitchNode, Testbed, Topology};
 
 use crate::command::{JobFile, namespaces, root};
 
@@ -39,14 +39,14 @@ fn check_transfer(io: Io, bytes: usize) {
     let file = JobFile::new("[topology]\nkind = \"star\"\nworkers = 2\n[[job]]\n");
     let hosts = [host(1, "w1"), host(2, "w2"), host(3, "ps")];
     let cable = |(index, host): (usize, &Host)| Link {
-        a: Port::new(&host.name, 0),
-        b: Port::new("s1", u16::try_from(index).unwrap() + 1),
+        a: LinkEnd::new(&host.name, 0),
+        b: LinkEnd::new("s1", u16::try_from(index).unwrap() + 1),
         mtu: 1500,
     };
     let topology = Topology {
         links: hosts.iter().enumerate().map(cable).collect(),
         hosts: hosts.to_vec(),
-        switches: vec![Switch { name: "s1".into() }],
+        switches: vec![SwitchNode { name: "s1".into() }],
     };
     let testbed = Testbed::build_for(io, &topology).unwrap();
     let socket = format!("unix:{}", file.path("s1.sock").display());

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tributary_run::testbed::{Host, Link, Output as Keep, Port, Switch, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, LinkEnd, Output as Keep, SwitchNode, Testbed, Topology};
 
 use crate::command::{namespaces, root, text, tributary};
 
@@ -180,14 +180,14 @@ fn live_packets_are_traced_by_a_filter_and_share_registers_with_the_others() {
     };
     let hosts = [host(1, "a"), host(2, "b")];
     let cable = |(index, host): (usize, &Host)| Link {
-        a: Port::new(&host.name, 0),
-        b: Port::new("s1", u16::try_from(index).unwrap() + 1),
+        a: LinkEnd::new(&host.name, 0),
+        b: LinkEnd::new("s1", u16::try_from(index).unwrap() + 1),
         mtu: 1500,
     };
     let topology = Topology {
         links: hosts.iter().enumerate().map(cable).collect(),
         hosts: hosts.to_vec(),
-        switches: vec![Switch { name: "s1".into() }],
+        switches: vec![SwitchNode { name: "s1".into() }],
     };
     let testbed = Testbed::build(&topology).unwrap();
     let out = directory.path().join("traces.json");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tributary_model::circuits::{Circuits, Port};
 use tributary_netio::FrameIo;
 use tributary_netio::packet::{Config, PacketSocket};
-use tributary_run::testbed::{Host, Link, Switch, Testbed, Topology};
+use tributary_run::testbed::{Host, Link, SwitchNode, Testbed, Topology};
 
 /// Number of ports and hosts.
 pub(crate) const PORTS: u16 = 5;
@@ -47,13 +47,13 @@ impl Lab {
             Host { name: name(port), mac, ip, prefix: 24 }
         };
         let link = |port| Link {
-            a: tributary_run::testbed::Port::new(name(port), 0),
-            b: tributary_run::testbed::Port::new(NODE, port),
+            a: tributary_run::testbed::LinkEnd::new(name(port), 0),
+            b: tributary_run::testbed::LinkEnd::new(NODE, port),
             mtu: 1500,
         };
         let testbed = Testbed::build(&Topology {
             hosts: (1..=PORTS).map(host).collect(),
-            switches: vec![Switch { name: NODE.into() }],
+            switches: vec![SwitchNode { name: NODE.into() }],
             links: (1..=PORTS).map(link).collect(),
         })
         .unwrap();

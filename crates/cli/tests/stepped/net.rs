@@ -12,7 +12,7 @@ use tributary_access::Remote;
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_run::testbed::{
-    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 
 /// Time limit of each wait.
@@ -44,7 +44,7 @@ impl Net {
                 used[switch] += 1;
                 used[switch]
             });
-            Port::new(name, port)
+            LinkEnd::new(name, port)
         };
         let links = LINKS.map(|[a, b]| Link { a: end(a), b: end(b), mtu: 1500 });
         let host = |(number, name): (u8, &&str)| Host {
@@ -55,7 +55,7 @@ impl Net {
         };
         let testbed = Testbed::build(&Topology {
             hosts: (1..).zip(&HOSTS).map(host).collect(),
-            switches: ["s1", "s2"].map(|name| Switch { name: name.into() }).into(),
+            switches: ["s1", "s2"].map(|name| SwitchNode { name: name.into() }).into(),
             links: links.into(),
         });
         let testbed = match testbed {

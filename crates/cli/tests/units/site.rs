@@ -11,7 +11,7 @@ use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_model::{End, Scenario, circuits::Port as Fibre};
 use tributary_run::testbed::{
-    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 
 /// Time limit of each wait.
@@ -35,16 +35,16 @@ impl Site {
         let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
         let network = &scenario.network.topology;
         let end = |end: End| match end {
-            End::Host(host) => Port::new(&network.host(host).name, 0),
-            End::Switch(switch, port) => Port::new(&network.switch(switch).name, port),
+            End::Host(host) => LinkEnd::new(&network.host(host).name, 0),
+            End::Switch(switch, port) => LinkEnd::new(&network.switch(switch).name, port),
         };
         let links = network.links[..network.fixed_links()].iter();
         let links =
             links.map(|link| Link { a: end(link.ends[0]), b: end(link.ends[1]), mtu: 1500 });
         let fibres = (1..=network.cross_connect_ports()).map(|number| {
             let (switch, port) = network.optical_end(Fibre(number));
-            let a = Port::new(&network.switch(switch).name, port);
-            Link { a, b: Port::new(DEVICE, number), mtu: 1500 }
+            let a = LinkEnd::new(&network.switch(switch).name, port);
+            Link { a, b: LinkEnd::new(DEVICE, number), mtu: 1500 }
         });
         let hosts = network.hosts.iter().map(|host| Host {
             name: host.name.clone(),
@@ -53,7 +53,7 @@ impl Site {
             prefix: 8,
         });
         let switches = network.switches.iter().map(|switch| switch.name.clone());
-        let switches = switches.chain([DEVICE.to_owned()]).map(|name| Switch { name });
+        let switches = switches.chain([DEVICE.to_owned()]).map(|name| SwitchNode { name });
         let topology = Topology {
             hosts: hosts.collect(),
             switches: switches.collect(),
@@ -76,7 +76,7 @@ impl Site {
             let mut args = vec!["switch".to_owned(), "--p4runtime".into(), socket];
             args.extend(["--faults".into(), faults]);
             for port in network.port_numbers(id) {
-                let interface = site.topology.interface(&Port::new(name, port));
+                let interface = site.topology.interface(&LinkEnd::new(name, port));
                 args.extend(["--port".into(), format!("{port}@{interface}")]);
             }
             until(&site.start_at(name, &args), "end with Ctrl-C");
@@ -105,7 +105,7 @@ impl Site {
         let mut args = vec!["crossconnect".to_owned(), "--outage".into(), "5ms".into()];
         args.extend(["--listen".into(), self.socket(DEVICE)]);
         for number in 1..=self.scenario.network.topology.cross_connect_ports() {
-            let interface = self.topology.interface(&Port::new(DEVICE, number));
+            let interface = self.topology.interface(&LinkEnd::new(DEVICE, number));
             args.extend(["--port".into(), format!("{number}@{interface}")]);
         }
         let process = self.start_at(DEVICE, &args);

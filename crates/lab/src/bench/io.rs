@@ -24,7 +24,7 @@ use tributary_model::{
 use tributary_netio::device::{Config, Device, Kind};
 use tributary_netio::xdp::{OpenError, XdpSocket};
 use tributary_netio::{FrameIo, Poller};
-use tributary_run::testbed::{self as testbed, Link, Port, Testbed, Topology};
+use tributary_run::testbed::{self as testbed, Link, LinkEnd, Testbed, Topology};
 use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::{Forwarding, SwitchConfig};
 use tributary_wire::agg::Repr;
@@ -166,7 +166,7 @@ fn two_hosts(kind: Kind, mtu: u32) -> Result<Testbed> {
     let topology = Topology {
         hosts: vec![node("h1", host(1)), node("h2", host(2))],
         switches: Vec::new(),
-        links: vec![Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu }],
+        links: vec![Link { a: LinkEnd::new("h1", 0), b: LinkEnd::new("h2", 0), mtu }],
     };
     Ok(Testbed::build_for(kind, &topology)?)
 }
@@ -385,11 +385,11 @@ fn through(kind: Kind, passing: Passing, load: Load) -> Result<Work> {
     let far = Host { mac: Mac([2, 0, 10, 0, 0, 99]), ip: Ipv4Addr::new(10, 0, 99, 99) };
     let topology = Topology {
         hosts: vec![node("near", source), node("far", far)],
-        switches: vec![testbed::Switch { name: "s".to_owned() }],
+        switches: vec![testbed::SwitchNode { name: "s".to_owned() }],
         links: [("near", input), ("far", output)]
             .map(|(host, port)| Link {
-                a: Port::new(host, 0),
-                b: Port::new("s", port),
+                a: LinkEnd::new(host, 0),
+                b: LinkEnd::new("s", port),
                 mtu: mtu(load.bytes()),
             })
             .into(),

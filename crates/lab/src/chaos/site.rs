@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tributary_model::{Duty, End, JobSpec, Scenario, SwitchId, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_run::fabric::CROSS_CONNECT;
-use tributary_run::testbed::{Port, Testbed};
+use tributary_run::testbed::{LinkEnd, Testbed};
 
 use crate::chaos::Options;
 use crate::chaos::schedule::Kind;
@@ -92,7 +92,7 @@ impl Site {
             });
             let (switch, port) = end?;
             let node = scenario.network.topology.switch(switch).name.clone();
-            let interface = topology.interface(&Port::new(&node, port));
+            let interface = topology.interface(&LinkEnd::new(&node, port));
             Some((node, interface))
         });
         let links = links.collect();
@@ -210,7 +210,7 @@ impl Site {
         let name = &scenario.network.topology.switch(id).name;
         command.arg("switch");
         for port in scenario.network.topology.port_numbers(id) {
-            let interface = self.topology.interface(&Port::new(name, port));
+            let interface = self.topology.interface(&LinkEnd::new(name, port));
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
         command.args(["--p4runtime", &self.socket(&switch_socket(id))]);
@@ -225,7 +225,7 @@ impl Site {
         let topology = &self.scenario.network.topology;
         command.arg("crossconnect").args(["--listen", &self.socket("crossconnect")]);
         for port in 1..=topology.cross_connect_ports() {
-            let interface = self.topology.interface(&Port::new(CROSS_CONNECT, port));
+            let interface = self.topology.interface(&LinkEnd::new(CROSS_CONNECT, port));
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
         let outage = topology.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);

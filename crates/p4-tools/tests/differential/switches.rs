@@ -16,7 +16,7 @@ use tributary_netio::{FrameIo, Watch};
 use tributary_p4::Sources;
 use tributary_p4runtime::p4::config::v1::P4Info;
 use tributary_p4runtime::p4::v1::{Entity, Update};
-use tributary_run::testbed::{self as testbed, Link, Output, Port, Process, Testbed, Topology};
+use tributary_run::testbed::{self as testbed, Link, LinkEnd, Output, Process, Testbed, Topology};
 use tributary_switch::{Forwarding, Switch, SwitchConfig as EmbeddedConfig};
 
 use crate::programs::{DIRECTORY, Program};
@@ -132,19 +132,19 @@ impl Bmv2 {
     pub(crate) fn start(program: &Program) -> (Self, P4Info) {
         let source = Source { main: path(program), files: Vec::new() };
         let pipeline = p4c::bmv2(&source, &[]).unwrap_or_else(|error| panic!("{error}"));
-        let node = |name: &str| testbed::Switch { name: name.to_owned() };
+        let node = |name: &str| testbed::SwitchNode { name: name.to_owned() };
         let topology = Topology {
             hosts: Vec::new(),
             switches: vec![node(SWITCH), node(HOSTS)],
             links: PORTS
                 .map(|port| Link {
-                    a: Port::new(SWITCH, port),
-                    b: Port::new(HOSTS, port),
+                    a: LinkEnd::new(SWITCH, port),
+                    b: LinkEnd::new(HOSTS, port),
                     mtu: 1_500,
                 })
                 .to_vec(),
         };
-        let interface = |port| topology.interface(&Port::new(SWITCH, port));
+        let interface = |port| topology.interface(&LinkEnd::new(SWITCH, port));
         let testbed = Testbed::build(&topology).expect("namespaces can be made");
         let directory = tempfile::tempdir().expect("a directory can be made");
         let address = format!("unix:{}", directory.path().join("switch.sock").display());
@@ -164,7 +164,7 @@ impl Bmv2 {
         let socket = directory.path().join("switch.sock");
         let (client, stream) = runtime.block_on(connect(&socket, address, &pipeline));
         let cables = PORTS.map(|port| {
-            let interface = topology.interface(&Port::new(HOSTS, port));
+            let interface = topology.interface(&LinkEnd::new(HOSTS, port));
             let open = || PacketSocket::open(&Config::switch_port(interface));
             let socket = testbed.run_in(HOSTS, open).expect("the namespace is there");
             (port, socket.expect("a raw socket can be opened"))

@@ -14,7 +14,9 @@ use tributary_netio::packet::{Config, PacketSocket};
 use tributary_netio::{FrameIo, Watch};
 use tributary_p4runtime::p4::config::v1::P4Info;
 use tributary_p4runtime::p4::v1::{Update, update};
-use tributary_run::testbed::{Link, Output, Port, Process, Stream, Switch, Testbed, Topology};
+use tributary_run::testbed::{
+    Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
+};
 
 use crate::controller::{Controller, to_counts, to_evictions};
 use crate::entries::{Entry, eviction_counters, outcome_counters};
@@ -66,15 +68,15 @@ pub(crate) struct Bmv2 {
 impl Bmv2 {
     pub(crate) fn start(tools: &Bmv2Tools, build: &Build) -> Self {
         let compiled = compile(tools, build);
-        let node = |name: &str| Switch { name: name.to_owned() };
+        let node = |name: &str| SwitchNode { name: name.to_owned() };
         let cable =
-            |port| Link { a: Port::new(SWITCH, port), b: Port::new(HOSTS, port), mtu: 9_000 };
+            |port| Link { a: LinkEnd::new(SWITCH, port), b: LinkEnd::new(HOSTS, port), mtu: 9_000 };
         let topology = Topology {
             hosts: Vec::new(),
             switches: vec![node(SWITCH), node(HOSTS)],
             links: PORTS.map(cable).collect(),
         };
-        let interface = |port| topology.interface(&Port::new(SWITCH, port));
+        let interface = |port| topology.interface(&LinkEnd::new(SWITCH, port));
         let testbed = Testbed::build(&topology).expect("namespaces can be made");
 
         let mut command = Command::new(&tools.switch);
@@ -88,7 +90,7 @@ impl Bmv2 {
         let (mut controller, packets_in) = Controller::connect(&testbed, SWITCH, ADDRESS);
         let p4info = controller.set_pipeline(&compiled);
         let cables = PORTS.map(|port| {
-            let interface = topology.interface(&Port::new(HOSTS, port));
+            let interface = topology.interface(&LinkEnd::new(HOSTS, port));
             let open = || PacketSocket::open(&Config::switch_port(interface));
             let socket = testbed.run_in(HOSTS, open).expect("the namespace is there");
             (port, socket.expect("a raw socket can be opened"))

@@ -354,7 +354,7 @@ impl Netns {
         let name = &scenario.network.topology.switch(id).name;
         let socket = self.sockets.path().join(format!("{}.sock", id.0));
         let ports = scenario.network.topology.port_numbers(id).map(|port| {
-            let interface = topology.interface(&testbed::Port::new(name, port));
+            let interface = topology.interface(&testbed::LinkEnd::new(name, port));
             (port, interface)
         });
         let interfaces: Vec<_> = ports.collect();
@@ -442,7 +442,7 @@ impl Netns {
         let mut command = self.command("crossconnect", None);
         self.measure(&mut command, "cross-connect");
         for port in 1..=units.cross_connect_ports() {
-            let interface = topology.interface(&testbed::Port::new(CROSS_CONNECT, port));
+            let interface = topology.interface(&testbed::LinkEnd::new(CROSS_CONNECT, port));
             command.arg("--port").arg(format!("{port}@{interface}"));
         }
         let outage = units.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
@@ -622,8 +622,8 @@ pub fn testbed_topology(topology: &Topology) -> testbed::Topology {
 /// Converts the topology to the testbed's.
 fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable>) {
     let port = |end: End| match end {
-        End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),
-        End::Switch(switch, port) => testbed::Port::new(&topology.switch(switch).name, port),
+        End::Host(host) => testbed::LinkEnd::new(&topology.host(host).name, 0),
+        End::Switch(switch, port) => testbed::LinkEnd::new(&topology.switch(switch).name, port),
     };
     let mut cables = Vec::new();
     let mut links = Vec::new();
@@ -639,7 +639,7 @@ fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable
         if cut && !link.faults.is_none() {
             // No host or switch has such a name.
             let node = format!("{a}={b}");
-            let end = |number| testbed::Port::new(&node, number);
+            let end = |number| testbed::LinkEnd::new(&node, number);
             cables.push(Cable { node: node.clone(), between: [a.node.clone(), b.node.clone()] });
             links.push(testbed::Link { a, b: end(1), mtu });
             links.push(testbed::Link { a: end(2), b, mtu });
@@ -649,14 +649,14 @@ fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable
     }
     for number in 1..=topology.cross_connect_ports() {
         let (switch, port) = topology.optical_end(Port(number));
-        let a = testbed::Port::new(&topology.switch(switch).name, port);
-        let b = testbed::Port::new(CROSS_CONNECT, number);
+        let a = testbed::LinkEnd::new(&topology.switch(switch).name, port);
+        let b = testbed::LinkEnd::new(CROSS_CONNECT, number);
         let mtu = topology.optical.as_ref().map_or(1500, |optical| optical.fibre.mtu);
         links.push(testbed::Link { a, b, mtu });
     }
     let cross_connect =
-        topology.optical.iter().map(|_| testbed::Switch { name: CROSS_CONNECT.into() });
-    let between = cables.iter().map(|cable| testbed::Switch { name: cable.node.clone() });
+        topology.optical.iter().map(|_| testbed::SwitchNode { name: CROSS_CONNECT.into() });
+    let between = cables.iter().map(|cable| testbed::SwitchNode { name: cable.node.clone() });
     let topology = testbed::Topology {
         hosts: topology
             .hosts
@@ -671,7 +671,7 @@ fn translate(topology: &Topology, split: Split) -> (testbed::Topology, Vec<Cable
         switches: topology
             .switches
             .iter()
-            .map(|switch| testbed::Switch { name: switch.name.clone() })
+            .map(|switch| testbed::SwitchNode { name: switch.name.clone() })
             .chain(between)
             .chain(cross_connect)
             .collect(),

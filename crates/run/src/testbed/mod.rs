@@ -33,7 +33,7 @@ mod topology;
 mod user_namespace;
 
 pub use process::{LineSink, Output, Process, Stream};
-pub use topology::{Host, InvalidTopology, Link, Port, Switch, Topology};
+pub use topology::{Host, InvalidTopology, Link, LinkEnd, SwitchNode, Topology};
 pub use user_namespace::{Privilege, PrivilegeError, enter_user_namespace_if_needed};
 
 use tributary_netio::device::Kind as Io;
@@ -164,7 +164,7 @@ impl Testbed {
                 .map_err(Error::node(format!("make {link}"), &link.a.node))?;
         }
         if forwarder == Forwarder::Bridge {
-            for Switch { name } in &topology.switches {
+            for SwitchNode { name } in &topology.switches {
                 let ports = topology.interfaces(name);
                 nodes[name]
                     .run(|| links::create_bridge(ports.iter().map(String::as_str)))

@@ -10,7 +10,7 @@ pub struct Topology {
     /// Machines with an address; each has at most one link, on port 0.
     pub hosts: Vec<Host>,
     /// Machines with many ports and no address.
-    pub switches: Vec<Switch>,
+    pub switches: Vec<SwitchNode>,
     /// The links.
     pub links: Vec<Link>,
 }
@@ -30,7 +30,7 @@ pub struct Host {
 
 /// A switch. Its interfaces are called `port0`, `port1`, …, after their port numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Switch {
+pub struct SwitchNode {
     /// Unique among all nodes.
     pub name: String,
 }
@@ -39,30 +39,30 @@ pub struct Switch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// One end.
-    pub a: Port,
+    pub a: LinkEnd,
     /// The other.
-    pub b: Port,
+    pub b: LinkEnd,
     /// Maximum payload of an Ethernet frame, in bytes.
     pub mtu: u32,
 }
 
 /// An end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Port {
+pub struct LinkEnd {
     /// The name of a host or switch.
     pub node: String,
     /// The port number there; 0 at a host.
     pub port: u16,
 }
 
-impl Port {
+impl LinkEnd {
     /// Port `port` of `node`.
     pub fn new(node: impl Into<String>, port: u16) -> Self {
         Self { node: node.into(), port }
     }
 }
 
-impl fmt::Display for Port {
+impl fmt::Display for LinkEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.node, self.port)
     }
@@ -96,10 +96,10 @@ pub enum InvalidTopology {
     },
     /// Two links end at this port.
     #[error("port {0} has two links")]
-    PortTaken(Port),
+    PortTaken(LinkEnd),
     /// A link ends at a host's port other than 0.
     #[error("port {0}: a host has only port 0")]
-    HostPort(Port),
+    HostPort(LinkEnd),
     /// The MTU is too small or too large.
     #[error("{link}: an MTU of {mtu} is not between 68 and 65535")]
     Mtu {
@@ -129,7 +129,7 @@ pub(crate) struct End {
 impl Topology {
     /// The name of the interface at a port.
     #[must_use]
-    pub fn interface(&self, port: &Port) -> String {
+    pub fn interface(&self, port: &LinkEnd) -> String {
         self.end(port).interface
     }
 
@@ -144,7 +144,7 @@ impl Topology {
         hosts.chain(self.switches.iter().map(|switch| &switch.name[..]))
     }
 
-    pub(crate) fn end(&self, port: &Port) -> End {
+    pub(crate) fn end(&self, port: &LinkEnd) -> End {
         if let Some(host) = self.hosts.iter().find(|host| host.name == port.node) {
             return End {
                 interface: format!("eth{}", port.port),
@@ -221,11 +221,14 @@ mod tests {
     }
 
     fn star() -> Topology {
-        let link =
-            |host: &str, port| Link { a: Port::new(host, 0), b: Port::new("s", port), mtu: 1_500 };
+        let link = |host: &str, port| Link {
+            a: LinkEnd::new(host, 0),
+            b: LinkEnd::new("s", port),
+            mtu: 1_500,
+        };
         Topology {
             hosts: vec![host("a", 1), host("b", 2)],
-            switches: vec![Switch { name: "s".to_owned() }],
+            switches: vec![SwitchNode { name: "s".to_owned() }],
             links: vec![link("a", 0), link("b", 7)],
         }
     }
@@ -234,15 +237,15 @@ mod tests {
     fn interfaces_are_named_after_ports() {
         let star = star();
         assert_eq!(star.check(), Ok(()));
-        assert_eq!(star.interface(&Port::new("a", 0)), "eth0");
-        assert_eq!(star.interface(&Port::new("s", 7)), "port7");
+        assert_eq!(star.interface(&LinkEnd::new("a", 0)), "eth0");
+        assert_eq!(star.interface(&LinkEnd::new("s", 7)), "port7");
         let macs: BTreeSet<[u8; 6]> = star
             .links
             .iter()
             .flat_map(|link| [star.end(&link.a).mac, star.end(&link.b).mac])
             .collect();
         assert_eq!(macs.len(), 4);
-        assert!(star.interface(&Port::new("s", u16::MAX)).len() < 16, "the kernel's limit");
+        assert!(star.interface(&LinkEnd::new("s", u16::MAX)).len() < 16, "the kernel's limit");
     }
 
     /// A change that makes a valid topology invalid, and the resulting error.
@@ -253,7 +256,7 @@ mod tests {
         let cases: [Case; 10] = [
             ("two nodes are called `a`", |star| star.switches[0].name = "a".to_owned()),
             ("a node has no name", |star| star.hosts[0].name.clear()),
-            ("link a:0–x:0: there is no node `x`", |star| star.links[0].b = Port::new("x", 0)),
+            ("link a:0–x:0: there is no node `x`", |star| star.links[0].b = LinkEnd::new("x", 0)),
             ("port s:0 has two links", |star| star.links[1].b.port = 0),
             ("port b:1: a host has only port 0", |star| star.links[1].a.port = 1),
             ("link a:0–s:0: an MTU of 67 is not", |star| star.links[0].mtu = 67),

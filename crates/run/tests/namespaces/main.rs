@@ -15,7 +15,7 @@ use tributary_netio::device::{Config, Device, Kind};
 use tributary_netio::packet::PacketSocket;
 use tributary_netio::xdp::{self, XdpSocket};
 use tributary_run::testbed::{
-    Host, Link, Port, Switch, Testbed, Topology, enter_user_namespace_if_needed,
+    Host, Link, LinkEnd, SwitchNode, Testbed, Topology, enter_user_namespace_if_needed,
 };
 
 mod frames;
@@ -126,7 +126,7 @@ fn two_hosts_for(kind: Kind, mtu: u32) -> Testbed {
     let topology = Topology {
         hosts: vec![host("h1", 1), host("h2", 2)],
         switches: Vec::new(),
-        links: vec![Link { a: Port::new("h1", 0), b: Port::new("h2", 0), mtu }],
+        links: vec![Link { a: LinkEnd::new("h1", 0), b: LinkEnd::new("h2", 0), mtu }],
     };
     Testbed::build_for(kind, &topology).unwrap()
 }
@@ -134,13 +134,13 @@ fn two_hosts_for(kind: Kind, mtu: u32) -> Testbed {
 /// Hosts `h1` to `h<count>` at ports 0.. of switch `s`.
 fn star(count: u8) -> Topology {
     let link = |number: u8| Link {
-        a: Port::new(format!("h{number}"), 0),
-        b: Port::new("s", u16::from(number) - 1),
+        a: LinkEnd::new(format!("h{number}"), 0),
+        b: LinkEnd::new("s", u16::from(number) - 1),
         mtu: 1_500,
     };
     Topology {
         hosts: (1..=count).map(|number| host(&format!("h{number}"), number)).collect(),
-        switches: vec![Switch { name: "s".to_owned() }],
+        switches: vec![SwitchNode { name: "s".to_owned() }],
         links: (1..=count).map(link).collect(),
     }
 }

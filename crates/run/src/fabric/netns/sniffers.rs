@@ -40,9 +40,9 @@ impl Sniffers {
         let mut all = Vec::new();
         for (end, number) in taps.ends.iter().zip(0..) {
             let port = match end {
-                End::Host(host) => testbed::Port::new(&topology.host(host).name, 0),
+                End::Host(host) => testbed::LinkEnd::new(&topology.host(host).name, 0),
                 End::Switch(switch, port) => {
-                    testbed::Port::new(&topology.switch(switch).name, port)
+                    testbed::LinkEnd::new(&topology.switch(switch).name, port)
                 }
             };
             let interface = built.interface(&port);
