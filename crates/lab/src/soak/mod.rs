@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use network::Network;
+use network::RunningNetwork;
 use rounds::Client;
 use samples::Samples;
 use trend::Trend;
@@ -54,7 +54,7 @@ pub fn run(args: &Args, stop: &AtomicBool, mut say: impl FnMut(&str)) -> Result<
         ),
         None => None,
     };
-    let network = Network::start()?;
+    let network = RunningNetwork::start()?;
     let mut client = Client::connect(&network)?;
     let mut samples = Samples::new();
     let duration = Duration::from_secs(60 * u64::from(args.minutes));

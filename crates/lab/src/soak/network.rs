@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use tributary_run::testbed::{
-    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 
 pub(crate) const SWITCHES: [&str; 2] = ["s1", "s2"];
@@ -30,20 +30,20 @@ pub(crate) const ELEMENTS: u64 = 20_000;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running network. Its processes end with it.
-pub(crate) struct Network {
+pub(crate) struct RunningNetwork {
     processes: Vec<(&'static str, Process)>,
     testbed: Testbed,
     directory: tempfile::TempDir,
     program: PathBuf,
 }
 
-impl Drop for Network {
+impl Drop for RunningNetwork {
     fn drop(&mut self) {
         self.testbed.end_processes(Duration::from_secs(5));
     }
 }
 
-impl Network {
+impl RunningNetwork {
     /// Builds the network, and starts switches, controller and parameter server.
     pub(crate) fn start() -> Result<Self> {
         let host = |(number, name): (u8, &str)| Host {
@@ -54,7 +54,7 @@ impl Network {
         };
         let testbed = Testbed::build(&Topology {
             hosts: hosts().map(host).collect(),
-            switches: SWITCHES.map(|name| Switch { name: name.into() }).into(),
+            switches: SWITCHES.map(|name| SwitchNode { name: name.into() }).into(),
             links: links(),
         })?;
         let directory = tributary_base::socket_parent().and_then(tempfile::tempdir_in);
@@ -167,7 +167,7 @@ fn links() -> Vec<Link> {
             used[switch] += 1;
             used[switch]
         });
-        Port::new(name, port)
+        LinkEnd::new(name, port)
     };
     LINKS.map(|[a, b]| Link { a: end(a), b: end(b), mtu: 1500 }).into()
 }

@@ -18,7 +18,7 @@ use tributary_p4runtime::p4::v1::{
 };
 use tributary_run::testbed::{Process, Stream};
 
-use super::network::{self, ELEMENTS, ITERATIONS, Network, PATIENCE, SWITCHES};
+use super::network::{self, ELEMENTS, ITERATIONS, PATIENCE, RunningNetwork, SWITCHES};
 
 /// Workers of each job.
 pub(crate) const WORKERS: usize = network::WORKERS.len();
@@ -38,7 +38,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn connect(network: &Network) -> Result<Self> {
+    pub(crate) fn connect(network: &RunningNetwork) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (jobs, switches) = runtime.block_on(async {
             let remote = Remote::new(&network.socket("controller"), None)?;
@@ -124,7 +124,7 @@ impl Client {
 }
 
 /// Runs one job.
-pub(crate) fn run(network: &Network, client: &mut Client) -> Result<()> {
+pub(crate) fn run(network: &RunningNetwork, client: &mut Client) -> Result<()> {
     client.admit(64)?;
     let workers = network.workers()?;
     let ran = iterations(client).and_then(|()| workers.iter().try_for_each(succeeds));

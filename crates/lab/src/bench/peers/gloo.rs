@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 
 use super::binding::Binding;
-use super::network::{Network, outputs};
+use super::network::{PeerHosts, outputs};
 use super::{Case, Took, write};
 
 const PROGRAM: &str = include_str!("../../../peers/gloo.py");
@@ -54,7 +54,7 @@ impl Gloo {
         stop: &AtomicBool,
     ) -> Result<Took> {
         let cores = binding.cores(case.workers)?;
-        let network = Network::new(case)?;
+        let network = PeerHosts::new(case)?;
         let (_, first) = network.workers().next().context("a case has workers")?;
         let mut processes = Vec::new();
         for (rank, (host, _)) in network.workers().enumerate() {

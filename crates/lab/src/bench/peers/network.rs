@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use tributary_run::testbed::{
-    Host, Link, Output, Port, Process, Stream, Switch, Testbed, Topology,
+    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 
 use super::{Case, refuse_stop};
@@ -28,12 +28,12 @@ const GRACE: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Hosts for the workers of a case and for the starter.
-pub(super) struct Network {
+pub(super) struct PeerHosts {
     testbed: Testbed,
     workers: u32,
 }
 
-impl Network {
+impl PeerHosts {
     pub(super) fn new(case: Case) -> Result<Self> {
         let Case { mtu, workers, .. } = case;
         let workers_and_starter = (0..workers).map(name).chain([STARTER.to_owned()]);
@@ -47,12 +47,12 @@ impl Network {
             })
             .collect();
         let link = |(host, port): (&Host, u16)| Link {
-            a: Port::new(&host.name, 0),
-            b: Port::new("bridge", port),
+            a: LinkEnd::new(&host.name, 0),
+            b: LinkEnd::new("bridge", port),
             mtu,
         };
         let links = hosts.iter().zip(0..).map(link).collect();
-        let switches = vec![Switch { name: "bridge".to_owned() }];
+        let switches = vec![SwitchNode { name: "bridge".to_owned() }];
         let testbed = Testbed::build_bridged(&Topology { hosts, switches, links })?;
         Ok(Self { testbed, workers })
     }

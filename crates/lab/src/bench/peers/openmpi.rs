@@ -13,7 +13,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 
 use super::binding::Binding;
-use super::network::{Network, STARTER, outputs};
+use super::network::{PeerHosts, STARTER, outputs};
 use super::{Case, Took, write};
 
 const PROGRAM: &str = include_str!("../../../peers/allreduce.c");
@@ -147,7 +147,7 @@ impl OpenMpi {
         seconds: f64,
         stop: &AtomicBool,
     ) -> Result<Took> {
-        let network = Network::new(case)?;
+        let network = PeerHosts::new(case)?;
         let mut hosts = Vec::new();
         let mut namespaces = Vec::new();
         for (host, address) in network.workers() {
