@@ -56,7 +56,7 @@ def arguments():
         "--dry-run", action="store_true",
         help="check everything, show the network and the job file that would run, start nothing",
     )
-    parser.add_argument("--json", metavar="FILE", help="also write what the workers report")
+    parser.add_argument("--json-out", metavar="FILE", help="also write what the workers report")
     parser.add_argument(
         "--cli", action="store_true", help="open Mininet's command line before the jobs start"
     )
@@ -332,9 +332,9 @@ def inside(args, directory, topology, job, found, network):
             CLI(built.net)
         reports, seconds = run.work()
         removed = run.stop()
-        if args.json:
+        if args.json_out:
             workers = [{"job": job, "worker": index, **r} for (job, index), r in sorted(reports.items())]
-            with open(args.json, "w", encoding="utf-8") as file:
+            with open(args.json_out, "w", encoding="utf-8") as file:
                 json.dump({"seconds": seconds, "workers": workers}, file, indent=2)
         return 0 if show(reports, seconds, removed) else 1
     except Wrong as wrong:

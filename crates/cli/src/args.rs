@@ -152,7 +152,7 @@ pub(crate) struct RunArgs {
     pub(crate) seed: Option<u64>,
     /// Also write the report as JSON.
     #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
+    pub(crate) json_out: Option<PathBuf>,
     /// Also write every frame and message, for the fabric `sim`.
     ///
     /// As a sequence chart if the name ends in .svg, the frames alone for Wireshark if it ends in .pcapng, otherwise

@@ -33,7 +33,7 @@ pub(crate) enum Command {
     /// side on this machine.
     #[command(after_help = "Examples:\n\
         \x20 tributary-lab bench allreduce --quick\n\
-        \x20 tributary-lab bench loss --fabric memory --json loss.json")]
+        \x20 tributary-lab bench loss --fabric memory --json-out loss.json")]
     Bench(Box<bench::Args>),
     /// Run the jobs of a file in network namespaces while parts fail at random, and check every sum.
     #[command(after_help = "Example:\n  tributary-lab chaos examples/chaos/units.toml --minutes 1")]

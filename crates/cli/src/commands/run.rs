@@ -23,7 +23,7 @@ use tributary_base::program::stop_flag;
 /// One line that describes the problem; everything is cleaned up then.
 pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     // Opened before the run, so that an error does not waste it.
-    let json = Output::create("the report", args.json.as_deref())?;
+    let json = Output::create("the report", args.json_out.as_deref())?;
     let trace = Output::create("the frames", args.frames.as_deref())?;
     let traced = trace.as_ref().is_some_and(|trace| trace.has_extension("pcapng"));
     ensure!(

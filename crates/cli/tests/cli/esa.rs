@@ -35,7 +35,7 @@ fn fabrics() -> Vec<&'static str> {
 /// Runs a file and returns its report.
 fn report(file: &JobFile, fabric: &str) -> Value {
     let json = file.path("report.json").display().to_string();
-    succeed(&["run", &file.name(), "--fabric", fabric, "--json", &json]);
+    succeed(&["run", &file.name(), "--fabric", fabric, "--json-out", &json]);
     serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
 }
 

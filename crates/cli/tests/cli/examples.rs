@@ -8,7 +8,7 @@ use crate::command::{JobFile, fail, namespaces, root, succeed, xdp};
 pub(crate) fn report(job: &str, fabric: &str, more: &[&str]) -> Value {
     let directory = tempfile::tempdir().unwrap();
     let json = directory.path().join("report.json").display().to_string();
-    let mut args = vec!["run", job, "--fabric", fabric, "--json", &json];
+    let mut args = vec!["run", job, "--fabric", fabric, "--json-out", &json];
     args.extend(more);
     let output = succeed(&args);
     assert!(output.contains("all equal"), "{output}");

@@ -183,7 +183,7 @@ fn an_output_file_on_a_full_disk_stays_as_it_was() {
     let Some(disk) = SmallDisk::mount(file.path("disk")) else { return };
     let (name, out) = (file.name(), disk.path("report.json"));
     let path = out.display().to_string();
-    let args = ["run", &name, "--fabric", "memory", "--json", &path];
+    let args = ["run", &name, "--fabric", "memory", "--json-out", &path];
     let names = || -> Vec<String> {
         let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
         let names = fs::read_dir(&disk.0).unwrap().map(|entry| name(entry).into_string().unwrap());

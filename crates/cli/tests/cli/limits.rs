@@ -248,7 +248,7 @@ fn an_output_directory_that_takes_no_files_is_noticed_before_the_work() {
         &["lab", "place", "--out", &out][..],
         &["lab", "place", "figures", "titan", "--quick", "--out", &out],
         &["p4", "graph", "p4src/v1model/atp.p4", "--out", &out],
-        &["lab", "place", "--json", "/proc/self/net/measures.json"],
+        &["lab", "place", "--json-out", "/proc/self/net/measures.json"],
         &["lab", "bench", "esa", "--plots", &out],
         &["controller", "push", &job.name(), "--dry-run", "--p4", "none.p4", "--save", &out],
     ] {
@@ -288,6 +288,6 @@ fn limits_of_the_shell_are_named() {
     assert!(line.contains("the limit of address space is 146.5 MiB, and"), "{line}");
     let job = job_file("workload = { kind = \"random\", tensors = 1, elements = 10 }\n");
     let report = job.path("report.json");
-    let line = limited("-f 0", &["run", &job.name(), "--json", &report.display().to_string()]);
+    let line = limited("-f 0", &["run", &job.name(), "--json-out", &report.display().to_string()]);
     assert!(line.contains("File too large"), "{line}");
 }

@@ -62,7 +62,7 @@ fn succeed(args: &[&str]) -> (String, Value) {
     let json = directory.path().join("report.json");
     let mut all = args.to_vec();
     let name = json.display().to_string();
-    all.extend(["--json", &name]);
+    all.extend(["--json-out", &name]);
     let output = run_py(&all).output().unwrap();
     let said = text(&output.stdout);
     assert!(output.status.success(), "{args:?}: {said}{}", text(&output.stderr));

@@ -23,7 +23,7 @@ const SMALLEST: [&str; 12] = [
     "--repeat=1",
     "--python",
     "no-such-python",
-    "--json",
+    "--json-out",
     "measured.json",
 ];
 

@@ -47,7 +47,7 @@ fn rates_of_links_slow_down_a_simulation_and_other_fabrics_warn() {
     );
     let errors = |fabric: &str| {
         let json = file.path("report.json").display().to_string();
-        let args = ["run", &file.name(), "--fabric", fabric, "--json", &json];
+        let args = ["run", &file.name(), "--fabric", fabric, "--json-out", &json];
         let output = tributary(&args).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let report = fs::read_to_string(json).unwrap();
@@ -75,7 +75,7 @@ fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
                 |extension: &str| file.path(&format!("{name}.{extension}")).display().to_string();
             let (text, svg, json) = (path("txt"), path("svg"), path("json"));
             let run = ["run", &job, "--fabric", "sim", "--seed", seed];
-            succeed(&[&run[..], &["--frames", &text, "--json", &json]].concat());
+            succeed(&[&run[..], &["--frames", &text, "--json-out", &json]].concat());
             if example == "esa-lossy" {
                 succeed(&[&run[..], &["--frames", &svg]].concat());
             }
@@ -152,14 +152,14 @@ fn options_of_other_fabrics_are_refused() {
     // A refused run leaves files as they were.
     let file = JobFile::new("old");
     let (old, new) = (file.name(), file.path("new.txt").display().to_string());
-    fail(&["run", job, "--frames", &old, "--json", &new]);
+    fail(&["run", job, "--frames", &old, "--json-out", &new]);
     let capture = file.path("new.pcapng").display().to_string();
     let line = fail(&["run", job, "--frames", &capture]);
     assert!(line.contains("add `--fabric sim`"), "{line}");
     assert!(!fs::exists(&capture).unwrap(), "{capture}");
     assert_eq!(fs::read_to_string(&old).unwrap(), "old");
     assert!(!fs::exists(&new).unwrap(), "{new}");
-    succeed(&["run", "examples/switchml.toml", "--fabric", "sim", "--json", &old]);
+    succeed(&["run", "examples/switchml.toml", "--fabric", "sim", "--json-out", &old]);
     assert!(fs::read_to_string(&old).unwrap().starts_with("{\n"));
     let line = fail(&["run", job, "--fabric", "sim", "--io", "xdp"]);
     assert!(line.contains("no network interfaces"), "{line}");

@@ -28,7 +28,7 @@ fn file_text(head: &str, threads: usize, workload: &str) -> String {
 
 fn report(file: &JobFile, more: &[&str]) -> Value {
     let (name, json) = (file.name(), file.path("report.json").display().to_string());
-    succeed(&[&["run", &*name, "--json", &*json], more].concat());
+    succeed(&[&["run", &*name, "--json-out", &*json], more].concat());
     serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap()
 }
 

@@ -128,7 +128,7 @@ fn a_watched_run_shows_all_progress_and_ends_with_the_reports_counts() {
     let file = job("esa");
     let report = file.path("report.json");
     let mut command = tributary(&["run", &file.name(), "--watch"]);
-    command.arg("--json").arg(&report);
+    command.arg("--json-out").arg(&report);
     let mut run = Running::start(command);
     let url = run.url();
     let lines = events(&url, |_| false);
@@ -154,7 +154,7 @@ fn a_recorded_run_in_virtual_time_is_the_same_run_and_replays_to_the_same_state(
         let (plain, watched) = (file.path("plain.json"), file.path("watched.json"));
         let path = |path: &std::path::Path| path.display().to_string();
         let recording = file.path("run.jsonl");
-        let run = ["run", &file.name(), "--fabric", "sim", "--json"];
+        let run = ["run", &file.name(), "--fabric", "sim", "--json-out"];
         succeed(&[&run[..], &[&path(&plain)]].concat());
         succeed(&[&run[..], &[&path(&watched), "--record", &path(&recording)]].concat());
         let report = std::fs::read(&watched).unwrap();
@@ -200,7 +200,7 @@ fn a_run_in_namespaces_is_watched_like_any_other() {
         &file.name(),
         "--fabric",
         "netns",
-        "--json",
+        "--json-out",
         &path(&report),
         "--record",
         &path(&recording),

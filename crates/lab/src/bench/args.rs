@@ -92,7 +92,7 @@ pub struct Args {
     /// For `allreduce --peers`, `calibration`, `esa`, `load`, `loss`, `protocols` and `switch`: also write every
     /// measurement as JSON.
     #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
+    pub json_out: Option<PathBuf>,
     /// For `calibration`, `esa`, `loss` and `protocols`: also draw the plots, as SVG into this directory.
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,

@@ -65,8 +65,9 @@ pub fn run(args: &Args, stop_flag: impl FnOnce() -> Result<Arc<AtomicBool>>) -> 
         )
     };
     ensure!(
-        args.json.is_none() || what.iter().filter(writes).count() < 2,
-        "--json takes the measurements of one benchmark; name `calibration`, `esa`, `load`, `loss`, `protocols` or `switch`"
+        args.json_out.is_none() || what.iter().filter(writes).count() < 2,
+        "--json-out takes the measurements of one benchmark; name `calibration`, `esa`, `load`, `loss`, `protocols` or \
+         `switch`"
     );
     let needs_namespaces =
         what.contains(&Benchmark::Io) || args.fabric.contains(&Fabric::Netns) || args.peers.peers;

@@ -223,7 +223,7 @@ impl Output {
     /// # Errors
     /// If a file or directory cannot be created.
     pub(super) fn open(args: &Args) -> Result<Self> {
-        let json = args.json.as_ref().map(|path| {
+        let json = args.json_out.as_ref().map(|path| {
             OutputFile::create(path).with_context(|| format!("cannot write to {}", path.display()))
         });
         if let Some(directory) = &args.plots {

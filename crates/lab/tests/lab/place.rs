@@ -31,7 +31,7 @@ fn all_policies_over_a_trace_as_tables_plots_and_a_page() {
         &trace,
         "--out",
         &out_name,
-        "--json",
+        "--json-out",
         &json_name,
     ]);
     let policies = [
@@ -120,7 +120,7 @@ fn impossible_requests_are_reported_in_one_line() {
         let line = fail(&["place", option, "-5"]);
         assert!(line.contains(&format!("{option} -5: write ")), "{line}");
     }
-    let line = fail(&["place", "--json", "no-such-directory/measures.json"]);
+    let line = fail(&["place", "--json-out", "no-such-directory/measures.json"]);
     assert!(line.contains("measures.json: there is no such directory"), "{line}");
     let line = fail(&["place", "--policy", "netpack, best"]);
     assert!(line.contains("--policy best: there are netpack, "), "{line}");

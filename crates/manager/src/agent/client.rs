@@ -474,7 +474,7 @@ impl Agent {
                     let _ = self.ended.send((task, exit.into()));
                     return;
                 }
-                command.arg("run").arg(&path).arg("--json").arg(&report);
+                command.arg("run").arg(&path).arg("--json-out").arg(&report);
                 Kind::Run(report)
             }
         };

@@ -171,7 +171,7 @@ enum Told {
 /// Far more than the report of a job takes.
 const REPORT: FileLimit = FileLimit::new("report", 4 << 20);
 
-/// The relevant part of the report of `tributary run --json` on a job with one worker.
+/// The relevant part of the report of `tributary run --json-out` on a job with one worker.
 #[derive(Debug, Deserialize)]
 struct Report {
     jobs: Vec<Summed>,

@@ -426,7 +426,7 @@ fn a_run_goes_on_and_its_report_says_so() {
         println!("{what}: worker {victim}");
         let file = JobFile::new(&file);
         let (name, json) = (file.name(), file.path("report.json").display().to_string());
-        let args = ["run", &name, "--fabric", "netns", "--json", &json];
+        let args = ["run", &name, "--fabric", "netns", "--json-out", &json];
         let (run, worker, _) = super::under_way(&args, &format!("--worker {victim}"));
         std::thread::sleep(Duration::from_millis(random.random_range(0..600)));
         signal(worker, Signal::SIGKILL);

@@ -42,7 +42,7 @@ struct Measurement {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     // Opened before the work, so that an error does not waste it.
-    let json = args.json.as_ref().map(|path| {
+    let json = args.json_out.as_ref().map(|path| {
         OutputFile::create(path).with_context(|| format!("cannot write {}", path.display()))
     });
     let json = json.transpose()?;

@@ -86,7 +86,7 @@ pub(crate) struct CompareArgs {
     out: Option<PathBuf>,
     /// A file for all measures of all runs.
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    json_out: Option<PathBuf>,
 }
 
 /// Compares policies.
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
     if let Some(out) = &args.out {
         output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
-    if let Some(path) = &args.json {
+    if let Some(path) = &args.json_out {
         writable(path)?;
     }
     let cluster = match &args.cluster {
@@ -201,7 +201,7 @@ fn report(
         put(&out.join("jobs.csv"), compare::jobs(compared, profiles.all()).to_csv())?;
         tributary_base::say!("{}: index.html, comparison.csv, jobs.csv, plots", out.display());
     }
-    if let Some(path) = &args.json {
+    if let Some(path) = &args.json_out {
         put(path, &json(&title, compared)?)?;
     }
     Ok(())
