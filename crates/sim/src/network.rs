@@ -12,15 +12,14 @@ mod channels;
 mod optical;
 mod processors;
 mod turns;
+mod wiring;
 
 use std::collections::BTreeSet;
 
 use tributary_base::Fnv;
 use tributary_controller::outcomes::Outcome;
 use tributary_endpoint::driver::faults::of_link;
-use tributary_model::{
-    End, Fibre, HostId, Link, LinkId, Scenario, SwitchId, Topology, circuits::Port,
-};
+use tributary_model::{End, Fibre, HostId, LinkId, Scenario, SwitchId, Topology};
 use tributary_netio::capture::Recorder;
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4::ir::ExternId;
@@ -32,6 +31,7 @@ use tributary_wire::agg::Repr;
 use agenda::Agenda;
 pub use processors::Processing;
 use processors::{Processors, Work};
+use wiring::Wiring;
 
 use crate::capture::Capture;
 use crate::channel::Channel;
@@ -99,47 +99,6 @@ struct Node {
     timer: Option<u64>,
     /// The channels that end here.
     channels: Vec<usize>,
-}
-
-/// The directions of a topology: two for each link that is not a circuit, and then one from each port
-/// of the cross-connect, which the light leaves.
-#[derive(Debug)]
-struct Wiring {
-    /// Start and end of each direction. A dark port is its own end.
-    ends: Vec<(End, End)>,
-    /// The direction that starts from each host.
-    from_host: Vec<usize>,
-    /// The direction that starts from each port of each switch; ports count from 1.
-    from_port: Vec<Vec<usize>>,
-}
-
-impl Wiring {
-    fn new(topology: &Topology) -> Self {
-        let of = |link: &Link| {
-            let [a, b] = link.ends;
-            [(a, b), (b, a)]
-        };
-        let links = &topology.links[..topology.fixed_links()];
-        let dark = (1..=topology.cross_connect_ports()).map(|port| {
-            let (switch, port) = topology.optical_end(Port(port));
-            (End::Switch(switch, port), End::Switch(switch, port))
-        });
-        let ends: Vec<_> = links.iter().flat_map(of).chain(dark).collect();
-        let from = |end| ends.iter().position(|(start, _)| *start == end).expect("it has a link");
-        let ports = |switch| {
-            topology.port_numbers(switch).map(|port| from(End::Switch(switch, port))).collect()
-        };
-        let from_host = topology.host_ids().map(|host| from(End::Host(host))).collect();
-        let from_port = topology.switch_ids().map(ports).collect();
-        Self { from_host, from_port, ends }
-    }
-
-    fn from(&self, end: End) -> usize {
-        match end {
-            End::Host(host) => self.from_host[host.0],
-            End::Switch(switch, port) => self.from_port[switch.0][usize::from(port) - 1],
-        }
-    }
 }
 
 /// Something between the links and the ports of the switches, such as a kernel's receive path.
