@@ -73,6 +73,8 @@ fn paper(jobs: f64, scheduler: &str) -> Option<(f64, f64)> {
 /// The values of a scheduler, or of the exact model, in some instances.
 struct Row {
     name: String,
+    /// Instances with a proven optimum, and all: of the exact model.
+    proven: Option<(usize, usize)>,
     ct_bti: Spread,
     /// In percent of the optimum.
     above: Spread,
@@ -92,6 +94,7 @@ impl Row {
         };
         let row = |(at, name): (usize, &str)| Self {
             name: name.to_owned(),
+            proven: None,
             ct_bti: over(&|instance| instance.runs[at].ct_bti),
             above: over(&|instance| 100.0 * instance.above(instance.runs[at].ct_bti)),
             most_above: most(&|instance| 100.0 * instance.above(instance.runs[at].ct_bti)),
@@ -101,6 +104,7 @@ impl Row {
         };
         let exact = Self {
             name: EXACT.to_owned(),
+            proven: Some((instances.iter().filter(|one| one.is_proven()).count(), instances.len())),
             ct_bti: over(&|instance| instance.completion),
             above: over(&|instance| 100.0 * instance.above(instance.completion)),
             most_above: most(&|instance| 100.0 * instance.above(instance.completion)),
@@ -121,72 +125,13 @@ impl SetUp {
     ) -> Result<Figure, Unsolved> {
         let schedulers = schedulers();
         let all = compare(&self.cases, &schedulers, effort.seeds, effort.limit, progress)?;
-        let mut table = Table::new([
-            "jobs",
-            "scheduler",
-            "optima proven",
-            "CT-BTI, s",
-            "above the optimum, %",
-            "most, %",
-            "new circuits",
-            "processor time, ms",
-            "most, ms",
-            "paper: CT-BTI, s",
-            "paper: above the optimum, %",
-            "paper: new circuits",
-        ]);
-        let mut by_case = Vec::new();
-        for (at, case) in self.cases.iter().enumerate() {
-            let instances: Vec<&Comparison> =
-                all.iter().filter(|instance| instance.case == at).collect();
-            let proven = instances.iter().filter(|instance| instance.is_proven()).count();
-            let rows = Row::all(&schedulers, &instances);
-            let optimum = paper(case.x, EXACT);
-            for row in &rows {
-                let stated = paper(case.x, &row.name);
-                let above =
-                    stated.zip(optimum).map(|((end, _), (best, _))| 100.0 * (end / best - 1.0));
-                let exact = row.name == EXACT;
-                let number = |value: Option<f64>, digits| {
-                    value.map_or(Cell::None, |value| Cell::Number(value, digits))
-                };
-                table.push(vec![
-                    Cell::Number(case.x, 0),
-                    Cell::text(&row.name),
-                    if exact {
-                        Cell::text(format!("{proven} of {}", instances.len()))
-                    } else {
-                        Cell::None
-                    },
-                    Cell::Spread(row.ct_bti, 2),
-                    Cell::Spread(row.above, 1),
-                    Cell::Number(row.most_above, 1),
-                    Cell::Spread(row.circuits, 1),
-                    Cell::Spread(row.milliseconds, 1),
-                    Cell::Number(row.most_milliseconds, 1),
-                    number(stated.map(|(end, _)| end), 1),
-                    number(above, 1),
-                    number(stated.map(|(_, circuits)| circuits), 0),
-                ]);
-            }
-            by_case.push((case.x, rows));
-        }
-        let lines = |value: fn(&Row) -> Spread| {
-            let line = |at: usize| {
-                let points = by_case.iter().map(|(x, rows)| (*x, Some(value(&rows[at])))).collect();
-                (by_case[0].1[at].name.clone(), points)
-            };
-            Marks::Lines {
-                x: "jobs".to_owned(),
-                scales: [Scale::Linear; 2],
-                lines: (0..=schedulers.len()).map(line).collect(),
-            }
-        };
-        let chart = |y: &str, value| Chart {
-            title: format!("{}: {y}", self.title),
-            y: y.to_owned(),
-            marks: lines(value),
-        };
+        let by_case: Vec<(f64, Vec<Row>)> = (self.cases.iter().enumerate())
+            .map(|(at, case)| {
+                let instances: Vec<&Comparison> =
+                    all.iter().filter(|instance| instance.case == at).collect();
+                (case.x, Row::all(&schedulers, &instances))
+            })
+            .collect();
         let notes = vec![
             self.note.to_owned(),
             format!(
@@ -201,11 +146,69 @@ impl SetUp {
                 .to_owned(),
         ];
         let charts = vec![
-            chart("CT-BTI, s", |row| row.ct_bti),
-            chart("above the optimum, %", |row| row.above),
+            self.chart("CT-BTI, s", &by_case, |row| row.ct_bti),
+            self.chart("above the optimum, %", &by_case, |row| row.above),
         ];
-        Ok(Figure { id: self.id.to_owned(), title: self.title.clone(), notes, table, charts })
+        let (id, title) = (self.id.to_owned(), self.title.clone());
+        Ok(Figure { id, title, notes, table: table(&by_case), charts })
     }
+
+    /// A value by the number of jobs, a line for each scheduler.
+    fn chart(&self, y: &str, by_case: &[(f64, Vec<Row>)], value: fn(&Row) -> Spread) -> Chart {
+        let line = |(at, row): (usize, &Row)| {
+            let points = by_case.iter().map(|(x, rows)| (*x, Some(value(&rows[at])))).collect();
+            (row.name.clone(), points)
+        };
+        let marks = Marks::Lines {
+            x: "jobs".to_owned(),
+            scales: [Scale::Linear; 2],
+            lines: by_case[0].1.iter().enumerate().map(line).collect(),
+        };
+        Chart { title: format!("{}: {y}", self.title), y: y.to_owned(), marks }
+    }
+}
+
+/// The values by the number of jobs, beside the paper's.
+fn table(by_case: &[(f64, Vec<Row>)]) -> Table {
+    let mut table = Table::new([
+        "jobs",
+        "scheduler",
+        "optima proven",
+        "CT-BTI, s",
+        "above the optimum, %",
+        "most, %",
+        "new circuits",
+        "processor time, ms",
+        "most, ms",
+        "paper: CT-BTI, s",
+        "paper: above the optimum, %",
+        "paper: new circuits",
+    ]);
+    let number =
+        |value: Option<f64>, digits| value.map_or(Cell::None, |value| Cell::Number(value, digits));
+    for (x, rows) in by_case {
+        let optimum = paper(*x, EXACT);
+        for row in rows {
+            let stated = paper(*x, &row.name);
+            let above = stated.zip(optimum).map(|((end, _), (best, _))| 100.0 * (end / best - 1.0));
+            let proven = row.proven.map(|(proven, of)| Cell::text(format!("{proven} of {of}")));
+            table.push(vec![
+                Cell::Number(*x, 0),
+                Cell::text(&row.name),
+                proven.unwrap_or(Cell::None),
+                Cell::Spread(row.ct_bti, 2),
+                Cell::Spread(row.above, 1),
+                Cell::Number(row.most_above, 1),
+                Cell::Spread(row.circuits, 1),
+                Cell::Spread(row.milliseconds, 1),
+                Cell::Number(row.most_milliseconds, 1),
+                number(stated.map(|(end, _)| end), 1),
+                number(above, 1),
+                number(stated.map(|(_, circuits)| circuits), 0),
+            ]);
+        }
+    }
+    table
 }
 
 #[cfg(test)]
