@@ -12,7 +12,7 @@ use tributary_access::listen::standard;
 use tributary_access::{Listen, Server};
 use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
-use tributary_controller::service::{Jobs, Known};
+use tributary_controller::service::{Jobs, Known, Record};
 use tributary_metrics::Metrics;
 use tributary_model::jobfile::{Site, TIMING_IGNORED};
 use tributary_model::{Deployment, Orchestration, Scenario, circuits::Circuits};
@@ -127,15 +127,14 @@ async fn serve(
         None => (Vec::new(), Circuits::DARK),
     };
     let circuits = first_circuits(&mut *cross_connect, topology.cross_connect_ports()).await;
-    let circuits = match circuits {
-        Ok(circuits) => circuits,
+    let circuits = circuits.or_else(|error| {
         // Jobs that run need their routes now, and the cross-connect may come back.
-        Err(error) if !records.is_empty() => {
-            tracing::warn!("{error:#}");
-            remembered
+        if records.is_empty() {
+            return Err(error);
         }
-        Err(error) => return Err(error),
-    };
+        tracing::warn!("{error:#}");
+        Ok(remembered)
+    })?;
     topology.patch(&circuits).context("the cross-connect has more ports than the job file")?;
     let ports = switches::ports(scenario, &args.switches)?;
     let addresses = switches::switches(scenario, &args.switches)?;
@@ -144,15 +143,7 @@ async fn serve(
         records.iter().map(|record| (record.placement.clone(), record.slot)).collect();
     let controller =
         Controller::resume(&topology, &ports, addresses, &pipeline, &resumed, |_| {}).await?;
-    for record in &records {
-        let iteration = record.iteration;
-        let state = if iteration.is_running() { "runs" } else { "is over" };
-        tributary_base::say!(
-            "job {}: goes on; iteration {} {state}",
-            record.placement.job,
-            iteration.number
-        );
-    }
+    records.iter().for_each(tell_resumed);
     let site = Site::load(&args.job_file, switches::read_for(args.switches.target))?;
     let known = Known {
         site: Some(Arc::new(site)),
@@ -189,17 +180,30 @@ async fn serve(
         tell(report);
     };
     let outcome = live.run(planner, settings.slot, stopped, slot).await;
-    // A controller with a journal leaves its jobs to the next one.
-    let released = match journal {
-        Some(_) => {
-            jobs.close().await;
-            Ok(())
-        }
-        None => release(&jobs).await,
-    };
+    let released = end(&jobs, journal.is_some()).await;
     server.stop().await;
     outcome?;
     released
+}
+
+/// Releases the jobs. A controller with a journal leaves them to the next one.
+async fn end(jobs: &Jobs, has_journal: bool) -> Result<()> {
+    if has_journal {
+        jobs.close().await;
+        return Ok(());
+    }
+    release(jobs).await
+}
+
+/// Prints that a job goes on.
+fn tell_resumed(record: &Record) {
+    let iteration = record.iteration;
+    let state = if iteration.is_running() { "runs" } else { "is over" };
+    tributary_base::say!(
+        "job {}: goes on; iteration {} {state}",
+        record.placement.job,
+        iteration.number
+    );
 }
 
 /// The circuits of the cross-connect, which must have a port for each of ours.

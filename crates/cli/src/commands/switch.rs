@@ -58,16 +58,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     });
     let mut traces = Traces::new(args, program.as_ref())?;
     let ports = parse_ports(&args.ports)?;
-    let configs: Vec<Config> =
-        ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
-    let threads = usize::from(args.threads);
-    let devices: Vec<Vec<Device>> = if threads == 1 {
-        Device::open_all(args.io, &configs)?.into_iter().map(|device| vec![device]).collect()
-    } else {
-        let open = |config| Device::open_group(args.io, config, threads, share());
-        configs.iter().map(open).collect::<Result<_, _>>().context("--threads")?
-    };
-    for (&(number, _), parts) in ports.iter().zip(devices) {
+    for (&(number, _), parts) in ports.iter().zip(open(args, &ports)?) {
         let part = |(part, device)| match &faults {
             Some(faults) => faults.around(number, part, device),
             None => Ok(Box::new(device) as Box<dyn FrameIo>),
@@ -110,6 +101,25 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     server.stop()?;
     let report = handle.stop();
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
+    tell(args, statistics);
+    Ok(())
+}
+
+/// Opens the interface of each port, once for each thread.
+fn open(args: &SwitchArgs, ports: &[(u16, &str)]) -> Result<Vec<Vec<Device>>> {
+    let configs: Vec<Config> =
+        ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
+    let threads = usize::from(args.threads);
+    if threads == 1 {
+        let devices = Device::open_all(args.io, &configs)?;
+        return Ok(devices.into_iter().map(|device| vec![device]).collect());
+    }
+    let open = |config| Device::open_group(args.io, config, threads, share());
+    configs.iter().map(open).collect::<Result<_, _>>().context("--threads")
+}
+
+/// Prints what the queues counted.
+fn tell(args: &SwitchArgs, statistics: QueueReport) {
     if args.json_statistics {
         let words = LastWords { statistics };
         tributary_base::say!(
@@ -123,7 +133,6 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
             statistics.drops
         );
     }
-    Ok(())
 }
 
 /// Interval of looking at the links.
