@@ -349,6 +349,22 @@ fn jobs_with_one_number_are_refused() {
     run(&cluster(1, 1, 1), &[job(0, 0.0, 1, 1.0), job(0, 1.0, 1, 1.0)], &AT_ONCE);
 }
 
+/// Iterations of a job in a second.
+fn speed(cluster: &Cluster, by: Communication, state: &mut State<'_>, job: &Job) -> f64 {
+    let Some(running) = state.running().get(&job.id) else { return 0.0 };
+    let plan = running.plan.clone();
+    let sum_s = match by {
+        Communication::AllReduce(collective) => {
+            collective.time_s(cluster, job.gradient_bytes, &plan.ranks)
+        }
+        Communication::InNetwork if plan.is_distributed() => {
+            job.gradient_bytes * 8e-9 / state.network().rate_gbps(job.id)
+        }
+        Communication::InNetwork => 0.0,
+    };
+    1.0 / (job.compute_s + sum_s)
+}
+
 /// The same simulation, computed naively: every step looks at all jobs and advances all of them by
 /// its length.
 fn naive(cluster: &Cluster, jobs: &[Job], options: &Options) -> Vec<(u32, f64, f64)> {
@@ -379,22 +395,7 @@ fn naive(cluster: &Cluster, jobs: &[Job], options: &Options) -> Vec<(u32, f64, f
     while live.iter().any(|live| live.end_s.is_none()) {
         let speeds: Vec<f64> = live
             .iter()
-            .map(|live| match state.running().get(&live.job.id) {
-                None => 0.0,
-                Some(running) => {
-                    let plan = running.plan.clone();
-                    let sum_s = match options.communication {
-                        Communication::AllReduce(collective) => {
-                            collective.time_s(cluster, live.job.gradient_bytes, &plan.ranks)
-                        }
-                        Communication::InNetwork if plan.is_distributed() => {
-                            live.job.gradient_bytes * 8e-9 / state.network().rate_gbps(live.job.id)
-                        }
-                        Communication::InNetwork => 0.0,
-                    };
-                    1.0 / (live.job.compute_s + sum_s)
-                }
-            })
+            .map(|live| speed(cluster, options.communication, &mut state, &live.job))
             .collect();
         let waits = live.iter().any(|live| live.start_s.is_none() && live.job.submit_s <= now_s);
         let mut next_s = f64::INFINITY;

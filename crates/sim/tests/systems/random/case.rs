@@ -273,14 +273,9 @@ impl Case {
         self.acts.sort_unstable();
     }
 
-    /// The case as a job file.
-    pub(crate) fn job_file(&self) -> String {
-        let esa = self.protocol == Protocol::Esa;
-        let servers: Vec<bool> = (0..self.jobs.len()).map(|job| self.has_server(job)).collect();
-        let count = |of: &[bool]| of.iter().filter(|one| **one).count();
-        let hosts = count(&servers) + self.jobs.iter().filter(|job| job.agent_apart).count();
-        let (per_rack, names) = self.places();
-        let topology = match (self.ps_rack, &self.optical) {
+    /// The racks, units or star of a job file.
+    fn topology(&self, per_rack: usize) -> String {
+        match (self.ps_rack, &self.optical) {
             (_, Some(Optical { ports, outage, .. })) => format!(
                 "kind = \"units\"\nunits = {UNITS}\nhosts_per_unit = {per_rack}\n\
                  optical_ports = {ports}\nreconfiguration = \"{}us\"",
@@ -290,7 +285,17 @@ impl Case {
             (Some(rack), _) => format!(
                 "kind = \"racks\"\nracks = 2\nhosts_per_rack = {per_rack}\nps_rack = {rack}"
             ),
-        };
+        }
+    }
+
+    /// The case as a job file.
+    pub(crate) fn job_file(&self) -> String {
+        let esa = self.protocol == Protocol::Esa;
+        let servers: Vec<bool> = (0..self.jobs.len()).map(|job| self.has_server(job)).collect();
+        let count = |of: &[bool]| of.iter().filter(|one| **one).count();
+        let hosts = count(&servers) + self.jobs.iter().filter(|job| job.agent_apart).count();
+        let (per_rack, names) = self.places();
+        let topology = self.topology(per_rack);
         let preemption = match esa {
             true => format!("preemption = \"{}\"\n", self.preemption.name()),
             false => String::new(),
