@@ -1,8 +1,10 @@
-//! Rules for the repository as a whole: what crates depend on (here), the sources (`code`), and the pages (`pages`).
+//! Rules for the repository as a whole: what crates depend on (here), circles of files (`circles`), how long modules
+//! are (`code`), and the pages (`pages`).
 //!
 //! Each arrow between two crates is a line in `crates/dependencies.txt`, and a new one is for a reviewer to see.
 //! `TRIBUTARY_BLESS=1` writes the file.
 
+mod circles;
 mod code;
 mod pages;
 
