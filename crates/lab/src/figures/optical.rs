@@ -227,6 +227,7 @@ fn without_inc() -> Schedulers {
     vec![Box::new(Fcfs::new(false)), Box::new(Tw::new(false, true))]
 }
 
+#[expect(clippy::too_many_lines, reason = "one arm for each figure")]
 fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
     let some = |values: &[f64]| match values {
         [first, .., last] if quick => vec![*first, *last],
