@@ -115,6 +115,7 @@ impl Shrinker<'_> {
 }
 
 /// Cases that are a step smaller, the largest steps first.
+#[expect(clippy::too_many_lines, reason = "one offer for each part of a case")]
 fn smaller(case: &Case) -> Vec<Case> {
     let mut all = Vec::new();
     let mut offer = |change: &dyn Fn(&mut Case)| {
