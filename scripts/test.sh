@@ -25,7 +25,7 @@ if cargo nextest --version >/dev/null 2>&1; then
     cargo nextest run --workspace --locked --no-run
     step "tests"
     # Most tests wait most of the time: with one thread per core, half of the processors' time was unused.
-    cargo nextest run --workspace --locked --no-fail-fast --test-threads $((($(nproc) * 3 + 1) / 2))
+    cargo nextest run --workspace --locked --no-fail-fast --test-threads $(($(nproc) * 2))
     step "examples in the documentation"
     cargo test --workspace --locked --doc
 else

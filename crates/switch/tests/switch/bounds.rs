@@ -49,7 +49,7 @@ fn resident_kib() -> u64 {
 const REGISTER: &str = "register<bit<20>>(16) last;";
 
 /// tables.p4 with a register of 131 072 cells.
-fn large() -> String {
+pub(crate) fn large() -> String {
     TABLES.replacen(REGISTER, &format!("{REGISTER} register<bit<64>>(1 << 17) much;"), 1)
 }
 
@@ -60,7 +60,7 @@ fn all_registers() -> ReadRequest {
 }
 
 /// Reads whose answers no client takes.
-async fn undrained(
+pub(crate) async fn undrained(
     client: &mut P4RuntimeClient<Channel>,
     count: usize,
 ) -> (Vec<Streaming<ReadResponse>>, Vec<Status>) {

@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tributary_access::ServerKeys;
 use tributary_p4runtime::p4::v1::CapabilitiesRequest;
 use tributary_p4runtime::p4::v1::p4_runtime_client::P4RuntimeClient;
 use tributary_switch::server::{Listen, ServerHandle};
 
+use crate::bounds::{large, undrained};
 use crate::grpc::*;
 
 /// A root that signs certificates, and a directory for them.
@@ -59,8 +60,11 @@ impl Pair {
     }
 }
 
-/// The result of connecting to a server, with a TLS configuration or without encryption.
-async fn capabilities(listen: &Listen, tls: Option<ClientTlsConfig>) -> Result<String, String> {
+/// A client of a server, with a TLS configuration or without encryption.
+async fn client(
+    listen: &Listen,
+    tls: Option<ClientTlsConfig>,
+) -> Result<P4RuntimeClient<Channel>, String> {
     let Listen::Tcp(address) = listen else { unreachable!("listens on TCP") };
     let endpoint = match tls {
         Some(tls) => Endpoint::try_from(format!("https://localhost:{}", address.port()))
@@ -70,7 +74,12 @@ async fn capabilities(listen: &Listen, tls: Option<ClientTlsConfig>) -> Result<S
         None => Endpoint::try_from(format!("http://{address}")).unwrap(),
     };
     let channel = endpoint.connect().await.map_err(|error| format!("{error:?}"))?;
-    let mut client = P4RuntimeClient::new(channel);
+    Ok(P4RuntimeClient::new(channel))
+}
+
+/// The result of connecting to a server.
+async fn capabilities(listen: &Listen, tls: Option<ClientTlsConfig>) -> Result<String, String> {
+    let mut client = client(listen, tls).await?;
     let answer = client.capabilities(CapabilitiesRequest { device_id: 0 }).await;
     let answer = answer.map_err(|status| format!("{status:?}"))?;
     Ok(answer.into_inner().p4runtime_api_version)
@@ -138,6 +147,29 @@ async fn with_names_other_certificates_of_the_same_root_are_not_enough() {
         let answer = capabilities(server.address(), client(name)).await;
         assert_eq!(answer.is_ok(), admitted, "{name}");
     }
+    tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_encrypted_connection_has_reads_of_its_own() {
+    let authority = Authority::new();
+    let pair = authority.certify("localhost");
+    let device = device();
+    let keys = ServerKeys::read(&pair.certificate, &pair.key, None).unwrap();
+    let server = start(&device, keys).await;
+    let root = Certificate::from_pem(authority.root());
+    let trusting = Some(ClientTlsConfig::new().ca_certificate(root));
+    let mut controller = client(server.address(), trusting.clone()).await.unwrap();
+    let _primary = primary(&mut controller).await;
+    push(&mut controller, &large()).await;
+    let mut crowd = Vec::new();
+    for _ in 0..3 {
+        let mut client = client(server.address(), trusting.clone()).await.unwrap();
+        let (answers, refused) = undrained(&mut client, 20).await;
+        assert_eq!((answers.len(), refused.len()), (16, 4));
+        crowd.push((client, answers));
+    }
+    drop(crowd);
     tokio::task::spawn_blocking(move || server.stop()).await.unwrap().unwrap();
 }
 
