@@ -59,28 +59,27 @@ impl ConnectionId {
     }
 }
 
-/// A stream on which the client must say something soon, and what is known of it. Reading fails if the client's
-/// greeting does not come in time.
+/// A stream, and information about its client. Reading fails if the client's greeting does not come in time.
 #[derive(Debug)]
-pub struct Connection<IO, About = ConnectionId> {
+pub struct Connection<IO, Info = ConnectionId> {
     io: IO,
-    about: About,
+    about: Info,
     /// Deadline of the greeting; `None` once it has arrived.
     deadline: Option<Pin<Box<Sleep>>>,
     heard: usize,
-    /// Those that it occupies among bounded numbers of connections.
+    /// Permits that it holds until it ends.
     places: Vec<OwnedSemaphorePermit>,
 }
 
-impl<IO, About> Connection<IO, About> {
+impl<IO, Info> Connection<IO, Info> {
     /// The time begins now, in the calling Tokio runtime.
-    pub fn new(io: IO, about: About) -> Self {
+    pub fn new(io: IO, about: Info) -> Self {
         let deadline = Some(Box::pin(tokio::time::sleep(GREETING)));
         Self { io, about, deadline, heard: 0, places: Vec::new() }
     }
 
-    /// What is known of it.
-    pub fn about(&self) -> &About {
+    /// The information about its client.
+    pub fn about(&self) -> &Info {
         &self.about
     }
 
@@ -89,7 +88,7 @@ impl<IO, About> Connection<IO, About> {
         &self.io
     }
 
-    /// The same connection with its stream in something else, and with something else that is known of it.
+    /// The same connection with its stream wrapped, and with other information about its client.
     pub fn map<Outer, Other>(
         self,
         wrap: impl FnOnce(IO) -> Outer,
@@ -105,15 +104,15 @@ impl<IO, About> Connection<IO, About> {
     }
 }
 
-impl<IO, About: Clone + Send + Sync + 'static> Connected for Connection<IO, About> {
-    type ConnectInfo = About;
+impl<IO, Info: Clone + Send + Sync + 'static> Connected for Connection<IO, Info> {
+    type ConnectInfo = Info;
 
-    fn connect_info(&self) -> About {
+    fn connect_info(&self) -> Info {
         self.about.clone()
     }
 }
 
-impl<IO: AsyncRead + Unpin, About: Unpin> AsyncRead for Connection<IO, About> {
+impl<IO: AsyncRead + Unpin, Info: Unpin> AsyncRead for Connection<IO, Info> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -134,7 +133,7 @@ impl<IO: AsyncRead + Unpin, About: Unpin> AsyncRead for Connection<IO, About> {
     }
 }
 
-impl<IO: AsyncWrite + Unpin, About: Unpin> AsyncWrite for Connection<IO, About> {
+impl<IO: AsyncWrite + Unpin, Info: Unpin> AsyncWrite for Connection<IO, Info> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -133,7 +133,7 @@ impl Sources {
 
     /// The metrics of its own sources.
     fn write(&self, format: Format) -> String {
-        // They may block.
+        // Sources may block while they write: the lock must not be held.
         let sources = lock(&self.own).clone();
         page::of(sources, format)
     }

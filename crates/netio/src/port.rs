@@ -41,7 +41,7 @@ pub struct Config {
     /// system's limit (`net.core.rmem_max`). AF_XDP keeps one frame per 2 KiB.
     pub receive_buffer: usize,
     /// How long the interface may be down. Meanwhile frames are lost, as on a cable that is unplugged.
-    /// Afterwards, and at once if this is zero, operations fail with [`io::ErrorKind::NetworkDown`].
+    /// Afterwards, and at once if this is zero, operations fail with [`std::io::ErrorKind::NetworkDown`].
     pub outage: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! The gRPC service of a device.
 //!
-//! What tonic and prost compile for each service is compiled here, for any device, and without optimisation.
+//! What tonic and prost generate for each service is compiled here, once for all devices: a release does not
+//! optimise this crate, which takes time to compile and little to run.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ pub type Device = dyn P4Runtime<
 /// What is done to each request before its messages are read.
 pub type Intake = dyn Fn(http::Request<Body>) -> http::Request<Body> + Send + Sync;
 
-/// The service of a device. Messages have at most so many bytes.
+/// The service of a device. Messages of more than `most_bytes` bytes are refused.
 #[must_use]
 pub fn routes(device: Arc<Device>, most_bytes: usize, intake: Arc<Intake>) -> Routes {
     let calls = P4RuntimeServer::new(Calls(device))

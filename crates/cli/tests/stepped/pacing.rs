@@ -22,7 +22,7 @@ const CHANGES: [(u64, u64, f64); 2] = [(5_000_000, 40_000_000, 2.0), (40_000_000
 
 /// Tries of an iteration: a machine that is busy otherwise takes the processor away for longer than
 /// the token bucket makes up for.
-const TRIES: usize = 4;
+const TRIES: usize = 10;
 
 /// The least share of what a change lets expect. Workers learn of it one after the other. Then one of them is ahead by
 /// up to its window, and what it sends again, because results come later than before, counts as well.

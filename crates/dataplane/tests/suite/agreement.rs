@@ -346,6 +346,7 @@ impl Maker {
         (0..1 + self.random.below(6)).map(|_| self.statement(depth)).collect()
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of statement")]
     fn statement(&mut self, depth: usize) -> Stmt {
         let header = HeaderRef::Fixed(self.random.pick(&self.headers));
         match self.random.below(18) {

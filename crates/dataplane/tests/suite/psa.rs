@@ -9,6 +9,7 @@ use tributary_dataplane::{
 use super::common;
 
 /// A program whose controls have these bodies.
+#[expect(clippy::too_many_lines, reason = "one program")]
 pub(crate) fn source(ingress: &str, deparser: &str, egress: &str, egress_deparser: &str) -> String {
     format!(
         "#include <core.p4>

@@ -137,6 +137,7 @@ fn matches(found: &KeyMatch, value: &Value, width: u32) -> bool {
 }
 
 impl Observer for Replay {
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of event")]
     fn event(&mut self, event: Event) {
         if !matches!(event, Event::Write { .. }) {
             assert_eq!(self.expected, [], "extracted fields are not reported");

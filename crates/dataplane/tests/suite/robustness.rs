@@ -43,6 +43,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// A program with many features: all kinds of extraction, a loop, tables of all kinds, wide
 /// arithmetic, registers at indices from the frame, checksums with payload, resubmission.
+#[expect(clippy::too_many_lines, reason = "one program")]
 fn everything() -> Pipeline {
     let mut b = Builder::new();
     let base = b.bits_header("base", &[4, 4, 8, 16, 32, 64, 128]);

@@ -217,8 +217,7 @@ impl Member {
                     continue;
                 }
                 (epoch, number) = next_report(&self.turns, &mut finished) => {
-                    let finished = v1::Finished { epoch: epoch.get(), number };
-                    stream.say(Request::Finished(finished)).await;
+                    stream.say(Request::Finished(v1::Finished { epoch: epoch.get(), number })).await;
                     continue;
                 }
                 changed = said.changed() => {

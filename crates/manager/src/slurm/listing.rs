@@ -38,7 +38,7 @@ pub enum Phase {
     Over,
 }
 
-/// A job.
+/// A job as `squeue` lists it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct QueuedJob {
     /// Its ID.

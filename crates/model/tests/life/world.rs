@@ -219,6 +219,7 @@ impl World {
     }
 
     /// All that can happen next: what must happen some time, and faults.
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of step")]
     pub(crate) fn steps(&self) -> (Vec<Step>, Vec<Step>) {
         let (mut due, mut starts, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let up = self.job.is_some();
@@ -351,6 +352,7 @@ impl World {
             && (self.released || self.rules.grace.is_none() || self.members.iter().any(waits))
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each kind of step")]
     pub(crate) fn step(&mut self, step: Step) {
         match step {
             Step::Start(worker) => {

@@ -50,6 +50,7 @@ fn literal(random: &mut ChaCha8Rng, width: u32, signed: bool) -> String {
 
 /// A program whose states extract random headers, one after the other, and choose the next by random
 /// fields.
+#[expect(clippy::too_many_lines, reason = "one program")]
 fn draw(seed: u64) -> String {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let states = random.random_range(2..6);

@@ -408,6 +408,7 @@ fn field_lists_must_be_numbers() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table of cases")]
 fn plausible_but_invalid_programs_are_rejected() {
     let cases = [
         (

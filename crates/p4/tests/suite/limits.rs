@@ -420,6 +420,7 @@ fn types_and_values_are_bounded() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one table of cases")]
 fn instances_and_calls_are_bounded() {
     let doubling = |first: &str, count: usize, each: &dyn Fn(usize) -> String| {
         format!("{first}\n{}", lines(count, each))

@@ -7,7 +7,7 @@ use crate::priority::Priority;
 /// Numbers to be summed over the workers, or their sums.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Tensor {
-    /// Finite numbers, summed in fixed point. Numbers below half a unit become zero; [`Rounding`]
+    /// Finite numbers, summed in fixed point. Numbers below half a unit become zero; [`Rounding`](crate::fixed::Rounding)
     /// counts them. Where fixed point would overflow, ATP and ESA sum in floating point, and P4INC
     /// and SwitchML at a coarser scale. A sum beyond the range of `f32` is infinite.
     F32(Buffer<f32>),

@@ -113,7 +113,7 @@ impl<'a, F: Fabric, O: Observer> Notes<'a, F, O> {
         Ok(())
     }
 
-    /// Passes on, once, what all workers say of a job that goes on.
+    /// Reports each loss of a job once, although all of its workers report it.
     fn go_on(&mut self, job: usize, loss: &Loss) {
         let said = format!("job {} {loss}", self.run.scenario().jobs[job].name);
         if self.gathered.losses.insert((job, said.clone())) {

@@ -29,7 +29,7 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// No reports of these jobs yet.
+    /// The results of these jobs before any report.
     pub(super) fn new(scenario: &Scenario) -> Self {
         Self {
             workers: scenario.jobs.iter().map(|job| vec![None; job.workers.len()]).collect(),

@@ -1,6 +1,6 @@
 //! Protocols, and what distinguishes them.
 
-/// The source and destination port of their packets, which are UDP datagrams.
+/// The UDP source and destination port of all packets of aggregation.
 pub const PORT: u16 = 29810;
 
 /// An aggregation protocol.

@@ -73,7 +73,7 @@ fn paper(jobs: f64, scheduler: &str) -> Option<(f64, f64)> {
 /// The values of a scheduler, or of the exact model, in some instances.
 struct Row {
     name: String,
-    /// Instances with a proven optimum, and all: of the exact model.
+    /// Of the exact model: instances with a proven optimum, and all instances.
     proven: Option<(usize, usize)>,
     ct_bti: Spread,
     /// In percent of the optimum.

@@ -80,15 +80,29 @@ fn bad_files_have_one_line() {
     }
     let two = YAML.replace("cluster_default: true", "cluster_default: false");
     assert!(Tree::from_yaml(&two).is_ok(), "the only tree");
+    for word in ["yes", "on", "True", "\"true\""] {
+        let other = YAML.replace("cluster_default: true", &format!("cluster_default: {word}"));
+        assert_eq!(Tree::from_yaml(&other).unwrap(), Tree::from_yaml(YAML).unwrap(), "{word}");
+    }
+    let nothing =
+        "- topology: a\n  tree:\n    switches:\n    - { switch: s, nodes: n, children: ~ }\n";
+    assert_eq!(
+        Tree::from_yaml(nothing).unwrap(),
+        Tree::from_yaml(&nothing.replace(", children: ~", "")).unwrap()
+    );
     let again = two.clone() + &two.trim_start_matches("---\n").replace("racks", "more");
     for (text, words) in [
-        ("tree", "expected a sequence"),
+        ("tree", "invalid type: string \"tree\", expected a sequence"),
         (
             "- topology: a\n  tree: { switches: [{ switch: [3] }] }\n",
             "[0].tree.switches[0].switch: invalid type: sequence, expected a string at line 2",
         ),
         ("- topology: a\n  flat: true\n", "there is no tree in it"),
         ("- topology: a\n  cluster_default: true\n  flat: true\n", "topology a is not a tree"),
+        (
+            "- topology: a\n  cluster_default: maybe\n",
+            "`maybe` is neither true nor false at line 2",
+        ),
         (again.as_str(), "topologies racks and more are trees"),
         (
             "- topology: a\n  tree:\n    switches:\n    - switch: s\n      nodes: n[1\n",

@@ -1,31 +1,39 @@
 //! `topology.yaml`, from Slurm 25.05 on: a list of topologies, of which trees are read.
 
-use serde::Deserialize;
+use serde::de::{Deserialize, Deserializer, Error as _};
 
 use super::{TopologyError, TreeSwitch};
 use crate::slurm::hostlist;
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Topology {
     topology: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "yes_or_no")]
     cluster_default: bool,
     tree: Option<Tree>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Tree {
     #[serde(default)]
     switches: Vec<RawSwitch>,
 }
 
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct RawSwitch {
     switch: String,
-    #[serde(default)]
-    children: String,
-    #[serde(default)]
-    nodes: String,
+    children: Option<String>,
+    nodes: Option<String>,
+}
+
+/// YAML 1.1, whose words Slurm takes, has more of them than 1.2.
+fn yes_or_no<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    let word = String::deserialize(value)?;
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Ok(true),
+        "false" | "no" | "off" => Ok(false),
+        _ => Err(D::Error::custom(format!("`{word}` is neither true nor false"))),
+    }
 }
 
 /// The switches of the default topology, or of the only tree.
@@ -52,8 +60,8 @@ pub(super) fn switches(text: &str) -> Result<Vec<TreeSwitch>, TopologyError> {
         yaml(format!("topology {} is not a tree of switches; describe one", chosen.topology))
     })?;
     let read = |raw: &RawSwitch| {
-        let list = |text| {
-            hostlist::expand(text)
+        let list = |text: &Option<String>| {
+            hostlist::expand(text.as_deref().unwrap_or_default())
                 .map_err(|error| TopologyError::List { switch: raw.switch.clone(), error })
         };
         let (nodes, children) = (list(&raw.nodes)?, list(&raw.children)?);

@@ -195,6 +195,7 @@ impl ModelSwitch {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one packet's way")]
     fn gradient(&mut self, unit: u8, packet: &Packet<&[u8]>, mark: bool) -> Option<Out> {
         let Entries { everyone, members, segment, .. } = self.entries;
         let local = self.is_local();
