@@ -29,7 +29,7 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Bytes that are read of a client that is not let in.
 const LAST_BYTES: u64 = 64 << 10;
 
-/// The time for that.
+/// Time limit for reading them.
 const LAST_TIME: Duration = Duration::from_millis(500);
 
 /// The other end of a connection. Each request has it among its extensions.
@@ -46,47 +46,47 @@ pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<IO: AsyncRead + AsyncWrite + Send + Unpin> Io for IO {}
 
-/// A connection of any kind, whose peer is known.
-pub type Known = Connection<Box<dyn Io>, Peer>;
+/// A connection of any kind, with its caller, who may be [`Caller::Anyone`].
+pub type Identified = Connection<Box<dyn Io>, Peer>;
 
-fn known(io: Connection<impl Io + 'static>, caller: Caller) -> Known {
-    let connection = *io.about();
+fn identify(io: Connection<impl Io + 'static>, caller: Caller) -> Identified {
+    let connection = *io.info();
     io.map(|io| Box::new(io) as Box<dyn Io>, Peer { caller, connection })
 }
 
 /// The connections that a server accepts.
-pub type Incoming = Pin<Box<dyn Stream<Item = io::Result<Known>> + Send>>;
+pub type Incoming = Pin<Box<dyn Stream<Item = io::Result<Identified>> + Send>>;
 
-/// At most so many open connections at a TCP address, encrypted if there are keys.
+/// Accepts at most `most` open connections at a TCP address, encrypted if there are keys.
 #[must_use]
 pub fn tcp(listener: TcpListener, keys: Option<ServerKeys>, most: usize) -> Incoming {
     let streams = TcpListenerStream::new(listener)
         .map(|stream| stream.inspect(|stream| drop(stream.set_nodelay(true))));
     match keys {
         Some(keys) => encrypted(bounded(streams, most), keys),
-        None => any(streams, most),
+        None => anonymous(streams, most),
     }
 }
 
-/// At most so many open connections at a Unix socket.
+/// Accepts at most `most` open connections at a Unix socket, and identifies callers by their users.
 #[must_use]
 pub fn unix(listener: UnixListener, most: usize) -> Incoming {
     Box::pin(bounded(UnixListenerStream::new(listener), most).filter_map(|stream| {
         // A process that is gone has no user.
         let of_user = |io: Connection<UnixStream>| {
             let user = io.get_ref().peer_cred().ok()?.uid();
-            Some(known(io, Caller::User(user)))
+            Some(identify(io, Caller::User(user)))
         };
         stream.map(of_user).transpose()
     }))
 }
 
-/// At most so many open connections of any kind, of callers that are not asked who they are.
-pub fn any(
+/// Accepts at most `most` open connections of any kind, without identifying callers.
+pub fn anonymous(
     streams: impl Stream<Item = io::Result<impl Io + 'static>> + Send + 'static,
     most: usize,
 ) -> Incoming {
-    Box::pin(bounded(streams, most).map(|io| io.map(|io| known(io, Caller::Anyone))))
+    Box::pin(bounded(streams, most).map(|io| io.map(|io| identify(io, Caller::Anyone))))
 }
 
 /// The connections whose clients are through with the TLS handshake, in the calling Tokio runtime. Why others
@@ -116,7 +116,7 @@ fn encrypted(
                 match tokio::time::timeout(HANDSHAKE, accept).await {
                     Ok(Ok(io)) => {
                         let (below, session) = io.get_ref();
-                        let connection = *below.about();
+                        let connection = *below.info();
                         let certificates = session.peer_certificates();
                         let caller = match certificates.and_then(<[_]>::first) {
                             Some(certificate) => Caller::Certified(names(certificate).into()),

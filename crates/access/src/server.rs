@@ -143,7 +143,7 @@ fn admitted(streams: Incoming, policy: Policy, most: usize) -> Incoming {
             Ok(known) => known,
             Err(error) => return Some(Err(error)),
         };
-        if policy.grant(&known.about().caller).is_none() {
+        if policy.grant(&known.info().caller).is_none() {
             let place = Arc::clone(&places).try_acquire_owned();
             known.occupy(place.ok()?);
         }

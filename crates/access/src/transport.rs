@@ -1,5 +1,5 @@
-//! HTTP/2 on connections. All gRPC servers are served here, so that the transport is compiled once, and without
-//! optimisation.
+//! HTTP/2 on connections. All gRPC servers are served here, so that the transport is compiled once; a release does not
+//! optimise this crate, which takes time to compile and little to run.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -63,7 +63,7 @@ impl ConnectionId {
 #[derive(Debug)]
 pub struct Connection<IO, Info = ConnectionId> {
     io: IO,
-    about: Info,
+    info: Info,
     /// Deadline of the greeting; `None` once it has arrived.
     deadline: Option<Pin<Box<Sleep>>>,
     heard: usize,
@@ -73,14 +73,14 @@ pub struct Connection<IO, Info = ConnectionId> {
 
 impl<IO, Info> Connection<IO, Info> {
     /// The time begins now, in the calling Tokio runtime.
-    pub fn new(io: IO, about: Info) -> Self {
+    pub fn new(io: IO, info: Info) -> Self {
         let deadline = Some(Box::pin(tokio::time::sleep(GREETING)));
-        Self { io, about, deadline, heard: 0, places: Vec::new() }
+        Self { io, info, deadline, heard: 0, places: Vec::new() }
     }
 
     /// The information about its client.
-    pub fn about(&self) -> &Info {
-        &self.about
+    pub fn info(&self) -> &Info {
+        &self.info
     }
 
     /// What is below.
@@ -92,10 +92,10 @@ impl<IO, Info> Connection<IO, Info> {
     pub fn map<Outer, Other>(
         self,
         wrap: impl FnOnce(IO) -> Outer,
-        about: Other,
+        info: Other,
     ) -> Connection<Outer, Other> {
         let Self { io, deadline, heard, places, .. } = self;
-        Connection { io: wrap(io), about, deadline, heard, places }
+        Connection { io: wrap(io), info, deadline, heard, places }
     }
 
     /// Keeps a place until the connection ends.
@@ -108,7 +108,7 @@ impl<IO, Info: Clone + Send + Sync + 'static> Connected for Connection<IO, Info>
     type ConnectInfo = Info;
 
     fn connect_info(&self) -> Info {
-        self.about.clone()
+        self.info.clone()
     }
 }
 

@@ -29,7 +29,8 @@
 //! division, replicas            packets divided between cores; replicas that share a packet
 //! control_flow, effects         what follows an operation; what it reads and writes
 //! */metadata, packet, pass      what passes know about a program; one packet
-//! code, tables, externs         operations, and what they work on
+//! code, tables, externs, trace  operations, what they work on, and their events for observers
+//! slot, layout, bits, value, wide, error
 //! ```
 
 #![deny(unsafe_code)]

@@ -6,7 +6,7 @@ use crate::externs::profile::Profile;
 use crate::store::Store;
 use crate::tables::{Match, Outcome, Resolved, Table};
 
-/// What the interpreter tells about its steps. Where nobody watches, nothing remains of the calls.
+/// What the interpreter tells about its steps. Without a watcher the calls compile to nothing.
 pub(crate) trait Watch {
     /// Whether somebody watches.
     const ON: bool;
@@ -37,7 +37,7 @@ pub(crate) trait Watch {
     );
 }
 
-/// Nobody.
+/// No watcher.
 pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {

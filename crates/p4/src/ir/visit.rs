@@ -1,10 +1,10 @@
-//! A visitor of the statements and expressions of a program.
+//! A visitor of the statements, expressions and headers of a program.
 
 use super::{Arg, Expr, ExprKind, HeaderRef, Place, Program, Stmt, Transition};
 
-/// Visits statements and expressions in the order of the program, each before its parts. A method
-/// that is replaced visits the parts only if it calls the function `walk_…` of its name. Actions and
-/// tables that a statement names are not parts of it.
+/// Visits statements, expressions and headers in the order of the program, each before its parts. A
+/// method that is replaced visits the parts only if it calls the function `walk_…` of its name; for
+/// `visit_body`, a loop over the statements. Actions and tables that a statement names are not parts of it.
 #[expect(missing_docs, reason = "one method for each kind of part, by name")]
 pub trait Visit<'p> {
     fn visit_body(&mut self, body: &'p [Stmt]) {

@@ -85,7 +85,7 @@ impl Service {
         streams: impl Stream<Item = io::Result<IO>> + Send + 'static,
         shutdown: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), ServerError> {
-        self.serve_on(connection::any(streams, CONNECTIONS), shutdown).await
+        self.serve_on(connection::anonymous(streams, CONNECTIONS), shutdown).await
     }
 
     async fn serve_on(

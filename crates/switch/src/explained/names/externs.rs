@@ -1,4 +1,4 @@
-//! What externs did, as people read it.
+//! Describes events of externs.
 
 use serde_json::json;
 use tributary_dataplane::trace::{Event, Request};
