@@ -95,17 +95,17 @@ impl<'p> Builder<'p> {
         number
     }
 
-    fn finish(&mut self, root: usize) -> Node {
-        let children = std::mem::take(&mut self.nodes[root].children);
-        let children = children.into_iter().map(|child| self.finish(child)).collect();
-        let empty = Node {
-            kind: Kind::Packet,
-            text: String::new(),
-            at: None,
-            facts: Vec::new(),
-            children: Vec::new(),
-        };
-        Node { children, ..std::mem::replace(&mut self.nodes[root].node, empty) }
+    /// The tree below a node. Copies of copies make it deeper than a stack, so this does not recurse.
+    fn finish(self, root: usize) -> Node {
+        let mut finished: Vec<Option<Node>> = Vec::new();
+        finished.resize_with(self.nodes.len(), || None);
+        // Children have greater numbers than their parents.
+        for (number, growing) in self.nodes.into_iter().enumerate().rev() {
+            let children = growing.children.iter().filter_map(|&child| finished[child].take());
+            let children = children.collect();
+            finished[number] = Some(Node { children, ..growing.node });
+        }
+        finished[root].take().expect("added")
     }
 
     /// Adds steps, and then each outcome of the choice that follows, if any.
