@@ -30,8 +30,8 @@ pub struct Http2 {
     pub calls: u32,
 }
 
-/// Serves until there are no more connections, or `shutdown` resolves and the calls in progress are done. With a
-/// policy, each request gets the grant of its caller, or is refused.
+/// Serves until `incoming` ends, or until `shutdown` resolves and the calls in progress have ended. With a policy,
+/// each request gets the grant of its caller, or is refused.
 pub fn serve(
     services: Routes,
     policy: Option<Policy>,

@@ -70,7 +70,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Whether a path begins after these words: the next one is no part of a path, and no field or method.
+/// Whether the word after these begins a path: it does not continue one, and is not a field or a method.
 fn begins(before: &[&str]) -> bool {
     matches!(before, [.., ".", "."]) || !matches!(before, [.., "::" | "."])
 }
