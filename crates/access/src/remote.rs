@@ -24,6 +24,10 @@ use crate::refusals::{self, Explained};
 /// Time for a connection, with its handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Time for the beginning of an answer, unless a caller sets a shorter one. No server here needs as long. A request
+/// that is sent just as its connection ends may get neither an answer nor an error (hyperium/hyper#4122).
+const ANSWER: Duration = Duration::from_secs(300);
+
 /// Why there is no connection: the innermost cause, such as "Connection refused".
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{cause}")]
@@ -144,7 +148,8 @@ impl Remote {
             }
         };
         // It only names the requests: `connector` knows where they go.
-        let endpoint = Endpoint::from_static("http://tributary").connect_timeout(PATIENCE);
+        let endpoint = Endpoint::from_static("http://tributary");
+        let endpoint = endpoint.connect_timeout(PATIENCE).timeout(ANSWER);
         Ok(Some(Self { place: Arc::new(place), endpoint }))
     }
 

@@ -18,6 +18,9 @@ use tributary_access::{
     ServerKeys, certs,
 };
 
+/// Time for an answer, also on a busy machine.
+const ANSWER: Duration = Duration::from_secs(5);
+
 const LIMITS: Limits = Limits { connections: 8, calls: 4, silence: SILENCE };
 
 /// Its callers must have the role that they name as the service to check.
@@ -109,7 +112,8 @@ impl Site {
 }
 
 fn remote(server: &Server, keys: Option<Arc<ClientKeys>>) -> Remote {
-    Remote::new(&server.address().to_string(), keys).unwrap().unwrap()
+    // Without a time limit, a request that meets the end of its connection may wait for minutes.
+    Remote::new(&server.address().to_string(), keys).unwrap().unwrap().with_timeout(ANSWER)
 }
 
 /// The answer to a request that needs a role; `UNKNOWN` if there is no connection.
