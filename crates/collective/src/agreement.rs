@@ -5,7 +5,7 @@
 use tributary_wire::ranges;
 
 /// Integers in a rank's place.
-pub const WORDS: usize = 5;
+pub const WORDS: usize = 4;
 
 /// Bits of a word.
 const BITS: u32 = 20;
@@ -14,10 +14,6 @@ const MASK: u64 = (1 << BITS) - 1;
 /// Bytes of a call's description, of which a word holds two.
 pub const TEXT: usize = 64;
 
-/// Exponents are sent with this added, so that they are positive.
-const BIAS: i32 = 256;
-const NOT_FINITE: u64 = 1;
-
 /// What a rank calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claim {
@@ -25,69 +21,18 @@ pub struct Claim {
     kind: u32,
     /// Their number.
     pub elements: u64,
-    /// Their magnitude.
-    pub magnitude: Magnitude,
-}
-
-/// The greatest magnitude of values.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Magnitude {
-    /// All are zero.
-    Zero,
-    /// Below 2 to this power, and not below half of that.
-    Below(i32),
-    /// One is NaN or infinite.
-    NotFinite,
-}
-
-impl Magnitude {
-    /// That of a number.
-    #[must_use]
-    pub fn of(greatest: f32) -> Self {
-        if !greatest.is_finite() {
-            return Self::NotFinite;
-        }
-        if greatest == 0.0 {
-            return Self::Zero;
-        }
-        // Exact, and normal as an `f64`.
-        let bits = f64::from(greatest.abs()).to_bits();
-        Self::Below((bits >> 52) as i32 - 1022)
-    }
-
-    fn code(self) -> u64 {
-        match self {
-            Self::Zero => 0,
-            Self::NotFinite => NOT_FINITE,
-            Self::Below(exponent) => (exponent + BIAS) as u64,
-        }
-    }
-
-    fn decode(code: u64) -> Self {
-        match code {
-            0 => Self::Zero,
-            NOT_FINITE => Self::NotFinite,
-            code => Self::Below(code as i32 - BIAS),
-        }
-    }
 }
 
 impl Claim {
     /// An operation on this number of elements of a type.
     #[must_use]
-    pub fn new(operation: &str, elements: u64, element: &str, magnitude: Magnitude) -> Self {
+    pub fn new(operation: &str, elements: u64, element: &str) -> Self {
         // FNV-1a, folded to the bits of a word.
         let bytes = operation.bytes().chain([0]).chain(element.bytes());
         let hash = bytes
             .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
         let kind = (hash >> BITS ^ hash) & MASK as u32;
-        Self { kind, elements, magnitude }
-    }
-
-    /// Whether two ranks call the same.
-    #[must_use]
-    pub fn agrees(&self, other: &Self) -> bool {
-        (self.kind, self.elements) == (other.kind, other.elements)
+        Self { kind, elements }
     }
 
     /// The integers of a fragment in which one rank has filled in its place.
@@ -99,7 +44,6 @@ impl Claim {
             self.elements & MASK,
             self.elements >> BITS & MASK,
             self.elements >> (2 * BITS) & MASK,
-            self.magnitude.code(),
         ];
         for (word, part) in words[WORDS * usize::from(rank)..].iter_mut().zip(parts) {
             *word = part as i32;
@@ -115,7 +59,6 @@ impl Claim {
             Self {
                 kind: word(0) as u32,
                 elements: word(1) | word(2) << BITS | word(3) << (2 * BITS),
-                magnitude: Magnitude::decode(word(4)),
             }
         };
         sums.chunks_exact(WORDS).take(ranks.into()).map(decode).collect()
@@ -124,9 +67,21 @@ impl Claim {
 
 /// Whether one fragment holds the claims of all ranks, and the values of all.
 #[must_use]
-pub fn fits(elements: u64, ranks: u16, values_per_packet: u16) -> bool {
-    let words = (WORDS as u64).saturating_add(elements.saturating_mul(2));
-    words.saturating_mul(ranks.into()) <= values_per_packet.into()
+pub fn fits(elements: usize, ranks: u16, values_per_packet: u16) -> bool {
+    let words = elements.saturating_mul(2).saturating_mul(ranks.into());
+    has_room(words, ranks, values_per_packet)
+}
+
+/// Whether one fragment holds the claims of all ranks, and so many integers.
+#[must_use]
+pub fn has_room(words: usize, ranks: u16, values_per_packet: u16) -> bool {
+    words.saturating_add(WORDS * usize::from(ranks)) <= values_per_packet.into()
+}
+
+/// What follows the claims in the sum of their fragments.
+#[must_use]
+pub fn after_claims(sums: &[i32], ranks: u16) -> &[i32] {
+    &sums[WORDS * usize::from(ranks)..]
 }
 
 /// Appends a place for the values of each rank to the claims, and fills in one rank's. A value is two
@@ -140,15 +95,29 @@ pub fn append(words: &mut Vec<i32>, rank: u16, ranks: u16, values: &[f32]) {
     }
 }
 
+/// The values that were appended for a rank.
+fn appended(sums: &[i32], rank: usize, ranks: u16) -> impl Iterator<Item = f32> {
+    let appended = after_claims(sums, ranks);
+    let words = appended.len() / usize::from(ranks);
+    let value = |word: &[i32]| f32::from_bits((word[0] as u32) << 16 | word[1] as u32);
+    appended[rank * words..(rank + 1) * words].chunks_exact(2).map(value)
+}
+
 /// The sums of values that were appended, added in the order of the ranks and rounded once.
 #[must_use]
 pub fn add_up(sums: &[i32], ranks: u16) -> Vec<f32> {
-    let appended = &sums[WORDS * usize::from(ranks)..];
-    let words = appended.len() / usize::from(ranks);
-    let value = |word: &[i32]| f64::from(f32::from_bits((word[0] as u32) << 16 | word[1] as u32));
-    let of = |rank: usize, at: usize| value(&appended[rank * words + 2 * at..]);
-    let sum = |at| (0..usize::from(ranks)).map(|rank| of(rank, at)).sum::<f64>() as f32;
-    (0..words / 2).map(sum).collect()
+    let mut totals: Vec<f64> = appended(sums, 0, ranks).map(f64::from).collect();
+    for rank in 1..ranks.into() {
+        let own = appended(sums, rank, ranks);
+        totals.iter_mut().zip(own).for_each(|(total, value)| *total += f64::from(value));
+    }
+    totals.into_iter().map(|total| total as f32).collect()
+}
+
+/// Whether all values that were appended are finite.
+#[must_use]
+pub fn are_finite(sums: &[i32], ranks: u16) -> bool {
+    (0..ranks.into()).all(|rank| appended(sums, rank, ranks).all(f32::is_finite))
 }
 
 /// What a rank calls, in words.
@@ -235,14 +204,8 @@ mod tests {
     use super::*;
 
     fn claims() -> impl Strategy<Value = Claim> {
-        let magnitude = prop_oneof![
-            any::<f32>().prop_map(Magnitude::of),
-            Just(Magnitude::Zero),
-            (0..23_u32).prop_map(|bit| Magnitude::of(f32::from_bits(1 << bit))),
-        ];
-        (".*", ".*", 0..1_u64 << 60, magnitude).prop_map(|(operation, element, elements, m)| {
-            Claim::new(&operation, elements, &element, m)
-        })
+        (".*", ".*", 0..1_u64 << 60)
+            .prop_map(|(operation, element, elements)| Claim::new(&operation, elements, &element))
     }
 
     proptest! {
@@ -264,7 +227,7 @@ mod tests {
             values in prop::collection::vec(prop::collection::vec(any::<f32>(), 3), 1..20),
         ) {
             let ranks = values.len() as u16;
-            let claim = Claim::new("sum", 3, "float32", Magnitude::Zero);
+            let claim = Claim::new("sum", 3, "float32");
             let mut sums = vec![0; (WORDS + 6) * values.len()];
             for (rank, own) in (0..).zip(&values) {
                 let mut words = claim.encode(rank, ranks);
@@ -278,19 +241,6 @@ mod tests {
             let bits = |value: f32| if value.is_nan() { 0 } else { value.to_bits() };
             let found: Vec<_> = add_up(&sums, ranks).into_iter().map(bits).collect();
             prop_assert_eq!(found, expected.map(bits).collect::<Vec<_>>());
-        }
-
-        #[test]
-        fn a_magnitude_is_below_its_power_of_two(value in any::<f32>()) {
-            match Magnitude::of(value) {
-                Magnitude::Below(power) => {
-                    let bound = f64::from(power).exp2();
-                    prop_assert!(f64::from(value.abs()) < bound);
-                    prop_assert!(f64::from(value.abs()) >= bound / 2.0);
-                }
-                Magnitude::Zero => prop_assert_eq!(value, 0.0),
-                Magnitude::NotFinite => prop_assert!(!value.is_finite()),
-            }
         }
     }
 
@@ -311,14 +261,9 @@ mod tests {
 
     #[test]
     fn calls_that_differ_in_anything_disagree() {
-        let claim = |operation, elements, element| {
-            Claim::new(operation, elements, element, Magnitude::Zero)
-        };
-        let sum = claim("sum", 10, "float32");
+        let sum = Claim::new("sum", 10, "float32");
         for other in [("average", 10, "float32"), ("sum", 11, "float32"), ("sum", 10, "float16")] {
-            assert!(!sum.agrees(&claim(other.0, other.1, other.2)));
+            assert_ne!(sum, Claim::new(other.0, other.1, other.2));
         }
-        let magnitude = Magnitude::Below(3);
-        assert!(sum.agrees(&Claim { magnitude, ..sum }));
     }
 }

@@ -27,21 +27,21 @@ use tributary_metrics::Board;
 use tributary_model::{Deployment, HostId};
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
+use tributary_protocol::Tensor;
 use tributary_protocol::priority::Code;
 use tributary_protocol::worker::Stats;
-use tributary_protocol::{Tensor, fixed};
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
 use tributary_worker::live::{self, LanePort};
 use tributary_worker::numbers::{Numbers, Workers};
 use tributary_worker::{Error as WorkerError, Node, Sums};
 
 use crate::admission::RankPort;
-use crate::agreement;
 use crate::description::Fabric;
 use crate::follower::Follower;
 use crate::meter::Meter;
 use crate::metrics::OfGroup;
 use crate::outcome::{Callers, Outcome, lock};
+use crate::scales::Precision;
 use crate::settings::{JOB, NonFinite};
 use crate::underflow::{Policy, Warnings};
 use crate::work::{Call, Work};
@@ -101,9 +101,11 @@ impl Shown {
 /// Something that happens to a communicator.
 enum Happening {
     Called(Box<Work>),
-    Agreed(Result<Tensor, WorkerError>, Stats),
+    Agreed(Result<Vec<i32>, WorkerError>, Stats),
+    /// After an agreement, if the magnitudes of the values are not part of it.
+    Measured(Result<Vec<i32>, WorkerError>, Stats),
     /// After an agreement that shows a mistake.
-    Explained(Mistake, Result<Tensor, WorkerError>, Stats),
+    Explained(Mistake, Result<Vec<i32>, WorkerError>, Stats),
     Summed(u64, Result<Sums, WorkerError>, Stats),
     /// What the controller tells, or nothing for some time.
     Told(Option<Occurrence>),
@@ -121,8 +123,8 @@ enum Mistake {
     Mismatch,
     /// They have values that cannot be summed.
     NotFinite,
-    /// They may have values of which too many become zero at this scale.
-    Underflow(fixed::Scale),
+    /// They may have values of which too many become zero as planned.
+    Underflow,
 }
 
 /// What has happened and was not handled.
@@ -138,6 +140,7 @@ struct Shared {
     ranks: u16,
     values_per_packet: u16,
     nonfinite: NonFinite,
+    precision: Precision,
     underflow: Policy,
     profile: tributary_model::Profile,
     priorities: Code,
@@ -201,7 +204,7 @@ impl Entry {
 
 /// What is left when a call is over.
 enum Finish {
-    Sum(Box<Work>, Tensor),
+    Sum(Box<Work>, Tensor, Vec<i32>),
     End,
 }
 
@@ -391,6 +394,7 @@ impl Communicator {
             ranks,
             values_per_packet,
             nonfinite: description.group.nonfinite,
+            precision: description.group.precision,
             underflow,
             profile,
             priorities,
@@ -412,7 +416,7 @@ impl Communicator {
         let finish = move || {
             for finish in to_finish {
                 match finish {
-                    Finish::Sum(work, sums) => work.finish(sums, ranks),
+                    Finish::Sum(work, sums, extras) => work.finish(sums, &extras, ranks),
                     Finish::End => return,
                 }
             }
@@ -446,7 +450,6 @@ impl Communicator {
         let number = shared.begun.fetch_add(1, Ordering::Relaxed);
         shared.voice.reach(number + 1);
         let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
-        let fits = |elements| agreement::fits(elements, shared.ranks, shared.values_per_packet);
         let enter = |(index, count)| {
             let horizon = shared.profile.after(shared.created.elapsed()).horizon;
             let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
@@ -454,7 +457,8 @@ impl Communicator {
             let layer = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
             (profile.of_layer(layer, shared.priorities), under_way)
         };
-        let work = Work::new(call, outcome, fits, enter);
+        let packet = (shared.ranks, shared.values_per_packet);
+        let work = Work::new(call, outcome, packet, enter);
         let pending = Pending { outcome: Arc::clone(&work.outcome), shared: Arc::clone(shared) };
         shared.happen(Happening::Called(Box::new(work)));
         pending

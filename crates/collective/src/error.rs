@@ -23,8 +23,8 @@ pub enum Error {
     },
     /// Some values cannot be summed.
     #[error(
-        "NaN and infinity cannot be summed {what} (with `nonfinite = \"propagate\"` in the settings, \
-         the result is NaN instead)"
+        "values are not finite {what} (the settings have `nonfinite = \"raise\"`; without it, they are added as \
+         floats)"
     )]
     NotFinite {
         /// Which.

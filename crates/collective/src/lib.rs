@@ -10,7 +10,9 @@
 //! | --- | --- |
 //! | [`communicator`] | the order of a rank's calls, and their results |
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
-//! | [`scales`] | the fixed-point scale of each sum |
+//! | `magnitudes` | what they tell each other about the magnitudes of their values |
+//! | [`scales`] | the fixed-point scale of each fragment |
+//! | `extras` | what is summed beside the values: what is below their units, NaN and infinity |
 //! | `underflow` | values that become zero at this scale: a warning, or an error |
 //! | `follower` | what the controller tells a rank |
 //! | [`switch`] | the embedded switch |
@@ -22,10 +24,11 @@
 //! # Agreement
 //!
 //! Each call begins with a fragment of integers, in which each rank fills in its own place: the
-//! operation, the number of elements, their type, and the greatest magnitude. The sum is a list of all
-//! ranks' places. So each rank knows of each mistake of any rank, and all ranks choose the same
-//! [scale](scales) for the values, which follow. If all values of all ranks fit into the fragment, too,
-//! they are in it as floats, and each rank adds them itself, in the order of the ranks.
+//! operation, the number of elements and their type. The sum is a list of all ranks' places. So each rank knows
+//! of each mistake of any rank. In the same way all learn the magnitudes of each block of values, in the same fragment
+//! or in others, and choose the same [scale](scales) for each fragment of the values, which follow. If all values of
+//! all ranks fit into the first fragment, too, they are in it as floats, and each rank adds them itself, in the order
+//! of the ranks.
 //!
 //! # Runs
 //!
@@ -35,8 +38,8 @@
 //!
 //! # Failures
 //!
-//! A call whose values are not finite, or of which too many would become zero if the settings do not allow
-//! that, fails at all ranks before any value is sent, and the group goes on. After any other error
+//! A call whose values are not finite, or of which too many would become zero, fails at all ranks before any value is
+//! sent if the settings do not allow that, and the group goes on. After any other error
 //! the group has failed for good. Memory that was lent for a failed call has undefined contents.
 
 pub mod admission;
@@ -44,8 +47,10 @@ pub mod agreement;
 pub mod communicator;
 pub mod description;
 mod error;
+mod extras;
 mod floats;
 mod follower;
+mod magnitudes;
 mod meter;
 mod metrics;
 mod outcome;
@@ -61,6 +66,7 @@ pub use communicator::{Communicator, Pending};
 pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
+pub use scales::Precision;
 pub use settings::{Ranks, Settings, Threads};
 pub use switch::GroupSwitch;
 pub use work::{Call, Values};

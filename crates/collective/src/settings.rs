@@ -14,6 +14,8 @@ use tributary_dataplane::ROW_BITS;
 use tributary_model::{Protocol, Scenario};
 use tributary_protocol::fragments;
 
+use crate::scales::Precision;
+
 const KIND: Kind = Kind { name: "settings", page: "docs/start/pytorch.md" };
 
 /// What messages call the settings.
@@ -32,15 +34,15 @@ const MOST_SWITCH_THREADS: u16 = 16;
 /// Aggregators of a row.
 const ROW: u32 = 1 << ROW_BITS;
 
-/// What a result is if values are NaN or infinite.
+/// What the sums are of values that are NaN or infinite.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NonFinite {
-    /// An error at all ranks.
+    /// What floating-point addition makes of each, as mixed-precision training expects.
     #[default]
-    Raise,
-    /// NaN in all elements at all ranks, as mixed-precision training expects.
     Propagate,
+    /// An error at all ranks.
+    Raise,
 }
 
 /// Settings of a group that are not its job's.
@@ -49,6 +51,8 @@ pub enum NonFinite {
 pub struct Group {
     /// See [`NonFinite`].
     pub nonfinite: NonFinite,
+    /// See [`Precision`].
+    pub precision: Precision,
     /// Fragments per thread of a rank after which the job begins another run, because a run's sequence numbers
     /// are limited; `None` for half of them.
     pub fragments_per_run: Option<u32>,
@@ -257,11 +261,14 @@ fn read(text: &str) -> Result<(Table, Group)> {
     let mut table: Table = text.parse().context("the settings are TOML for one reader only")?;
     // Who reads the job file looks at the others.
     let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-    let own = ["nonfinite", "fragments_per_run", "switch_threads"];
+    let own = ["nonfinite", "precision", "fragments_per_run", "switch_threads"];
     let own = document.table(&keys)?.table("group", &own)?;
-    let choices = [("raise", NonFinite::Raise), ("propagate", NonFinite::Propagate)];
+    let choices = [("propagate", NonFinite::Propagate), ("raise", NonFinite::Raise)];
+    let precisions =
+        [("single", Precision::Single), ("auto", Precision::Auto), ("double", Precision::Double)];
     let group = Group {
         nonfinite: own.or("nonfinite", NonFinite::default(), |item| item.choice(&choices))?,
+        precision: own.or("precision", Precision::default(), |item| item.choice(&precisions))?,
         fragments_per_run: own
             .or("fragments_per_run", None, |item| item.integer32(1..=u32::MAX).map(Some))?,
         switch_threads: own.or("switch_threads", None, |item| {

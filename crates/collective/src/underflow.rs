@@ -4,16 +4,15 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use tributary_model::{JobSpec, OnUnderflow};
-use tributary_protocol::fixed::{Rounding, Scale};
+use tributary_protocol::fixed::Rounding;
 use tributary_worker::rounding::{underflow, zeroed_of_values};
 
 /// The shortest time between two warnings.
 const PAUSE: Duration = Duration::from_mins(1);
 
-const ADVICE: &str = "To keep them, sum values of such different magnitudes in separate calls (with DDP: a smaller \
-     `bucket_cap_mb`), clip the greatest, or sum in float64, which does not go through the network. In [job] of \
-     the settings, `max_underflow` is the share that is allowed, and `on_underflow` what happens above it: \
-     \"warn\" or \"fail\"";
+const ADVICE: &str = "To keep them, set `precision = \"auto\"` or \"double\" in [group] of the settings, clip the \
+     greatest, or sum in float64, which does not go through the network. In [job], `max_underflow` is the share that \
+     is allowed, and `on_underflow` what happens above it: \"warn\" or \"fail\"";
 
 /// What a group does about values that become zero.
 #[derive(Clone, Copy, Debug)]
@@ -45,26 +44,28 @@ impl Policy {
 }
 
 /// The error of a call that some ranks object to.
-pub(crate) fn refusal(name: &str, scale: Scale, objections: &str) -> String {
+pub(crate) fn refusal(name: &str, half: f64, objections: &str) -> String {
     format!(
         "fixed point would make non-zero values zero in {name}: {objections}; {}. {ADVICE}",
-        bound(scale)
+        bound(half)
     )
 }
 
 /// The warning about this rank's values of a call.
-pub(crate) fn warning(rank: u16, name: &str, scale: Scale, rounding: &Rounding) -> String {
+pub(crate) fn warning(rank: u16, name: &str, half: f64, rounding: &Rounding) -> String {
     let Rounding { least, greatest, .. } = rounding;
     format!(
         "rank {rank}, {name}: {}. Their magnitudes are {least:e} to {greatest:e}, and {}. {ADVICE}",
         zeroed_of_values(rounding),
-        bound(scale)
+        bound(half)
     )
 }
 
-fn bound(scale: Scale) -> String {
-    let half = 0.5 / scale.get();
-    format!("values of at most {half:.2e} become zero beside the greatest of all ranks")
+/// `half` is half a unit, where it is greatest.
+fn bound(half: f64) -> String {
+    format!(
+        "values of up to {half:.2e} become zero beside the greatest of all ranks in the same packets"
+    )
 }
 
 /// The warnings so far: at most one about each bucket, and one a minute.

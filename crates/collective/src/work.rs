@@ -3,16 +3,18 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tributary_protocol::Tensor;
 use tributary_protocol::buffer::Buffer;
-use tributary_protocol::fixed::{Rounding, Scale};
+use tributary_protocol::fixed::Rounding;
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{Tensor, fixed};
 
 use crate::ElementType;
-use crate::agreement::{self, Claim, Magnitude};
+use crate::agreement::{self, Claim};
 use crate::floats::{narrow, widen};
+use crate::magnitudes::{Blocks, Magnitudes};
 use crate::meter::UnderWay;
 use crate::outcome::Outcome;
+use crate::scales::{self, Plan};
 
 /// The names of operations, as PyTorch has them.
 const SUM: &str = "all_reduce (SUM)";
@@ -84,61 +86,64 @@ pub(crate) struct Work {
     pub(crate) values: Option<Values>,
     /// Whether the values are part of the agreement.
     pub(crate) is_small: bool,
-    pub(crate) greatest: f32,
+    /// The division of the values into blocks, unless they are part of the agreement.
+    pub(crate) blocks: Option<Blocks>,
+    /// This rank's magnitudes of each.
+    pub(crate) magnitudes: Vec<Magnitudes>,
+    /// How the values are summed, once that is known.
+    pub(crate) plan: Option<Plan>,
     pub(crate) average: bool,
     pub(crate) priority: Priority,
     layer: Option<(usize, usize)>,
-    /// At which the values are summed, once that is known.
-    pub(crate) scale: Option<Scale>,
     _under_way: Option<UnderWay>,
 }
 
 impl Work {
-    /// `fits` tells whether so many elements travel with the agreement, and `enter` begins the sum of a
-    /// layer and returns its priority.
+    /// A call of a group of so many ranks, whose packets have so many values. `enter` begins the sum of a layer and
+    /// returns its priority.
     pub(crate) fn new(
         call: Call,
         outcome: Arc<Outcome>,
-        fits: impl Fn(u64) -> bool,
+        (ranks, values_per_packet): (u16, u16),
         enter: impl Fn((usize, usize)) -> (Priority, UnderWay),
     ) -> Self {
-        let mut under_way = None;
-        let layer = match &call {
-            Call::Reduce { layer, .. } => *layer,
-            Call::Announce { .. } => None,
-        };
-        let (operation, elements, element, values, priority) = match call {
-            Call::Announce { operation, elements, element } => {
-                (operation, elements, element, None, Priority::LOWEST)
-            }
-            Call::Reduce { values, average, .. } => {
-                let (priority, begun) = layer.map(enter).unzip();
-                let priority = priority.unwrap_or(Priority::LOWEST);
-                under_way = begun;
-                let operation = if average { AVERAGE } else { SUM };
-                let (elements, element) = (values.len() as u64, values.element().name());
-                let greatest = fixed::greatest(&values.floats());
-                (operation.into(), elements, element.into(), Some((values, greatest)), priority)
-            }
-        };
-        let average = values.is_some() && operation == AVERAGE;
-        let magnitude = values.as_ref().map_or(Magnitude::Zero, |(_, most)| Magnitude::of(*most));
-        let claim = Claim::new(&operation, elements, &element, magnitude);
-        let text = agreement::describe(&operation, elements, &element);
-        let (values, greatest) = values.unzip();
-        Self {
-            claim,
-            text,
+        let mut work = Self {
+            claim: Claim::new("", 0, ""),
+            text: String::new(),
             outcome,
-            is_small: values.is_some() && fits(elements),
-            values,
-            greatest: greatest.unwrap_or_default(),
-            average,
-            priority,
-            layer,
-            scale: None,
-            _under_way: under_way,
-        }
+            is_small: false,
+            blocks: None,
+            magnitudes: Vec::new(),
+            plan: None,
+            values: None,
+            average: false,
+            priority: Priority::LOWEST,
+            layer: None,
+            _under_way: None,
+        };
+        let (operation, elements, element) = match call {
+            Call::Announce { operation, elements, element } => (operation, elements, element),
+            Call::Reduce { values, average, layer } => {
+                (work.average, work.layer) = (average, layer);
+                if let Some((priority, under_way)) = layer.map(enter) {
+                    (work.priority, work._under_way) = (priority, Some(under_way));
+                }
+                let elements = values.len();
+                work.is_small = agreement::fits(elements, ranks, values_per_packet);
+                if !work.is_small {
+                    let blocks = Blocks::new(elements, ranks, values_per_packet);
+                    work.magnitudes = blocks.measure(&values.floats(), scales::precise(ranks));
+                    work.blocks = Some(blocks);
+                }
+                let element = values.element().name();
+                work.values = Some(values);
+                let operation = if average { AVERAGE } else { SUM };
+                (operation.into(), elements as u64, element.into())
+            }
+        };
+        work.claim = Claim::new(&operation, elements, &element);
+        work.text = agreement::describe(&operation, elements, &element);
+        work
     }
 
     /// What is called, with the place of its bucket, by which a user finds it in the model.
@@ -153,11 +158,14 @@ impl Work {
         }
     }
 
-    /// The rounding of the values at a scale.
-    pub(crate) fn rounding(&self, scale: Scale) -> Rounding {
+    /// The rounding of the values at the planned scales.
+    pub(crate) fn rounding(&self, values_per_packet: u16) -> Rounding {
         let mut rounding = Rounding::default();
-        if let Some(values) = &self.values {
-            rounding.count(&values.floats(), scale, false);
+        if let (Some(values), Some(plan)) = (&self.values, &self.plan) {
+            let values = values.floats();
+            for (place, point) in plan.fragments(values_per_packet.into()) {
+                rounding += point.rounding(&values[place]);
+            }
         }
         rounding
     }
@@ -181,10 +189,13 @@ impl Work {
         found.map(|(at, value)| format!("value {at} is {value}")).unwrap_or_default()
     }
 
-    /// Puts the sums where the values were.
-    pub(crate) fn finish(mut self: Box<Self>, sums: Tensor, ranks: u16) {
+    /// Puts the sums where the values were, completed with those of the integers beside them.
+    pub(crate) fn finish(mut self: Box<Self>, sums: Tensor, extras: &[i32], ranks: u16) {
         let outcome = Arc::clone(&self.outcome);
         let Tensor::F32(mut sums) = sums else { unreachable!("floats were summed") };
+        if let Some(plan) = self.plan.as_ref().filter(|_| !extras.is_empty()) {
+            plan.complete(&mut sums, extras);
+        }
         if self.average {
             let ranks = f32::from(ranks);
             sums.iter_mut().for_each(|sum| *sum /= ranks);

@@ -34,6 +34,17 @@ impl Scale {
         usable.then_some(Self(factor))
     }
 
+    /// Two to this power, at least to -126 and at most to 126: conversions are exact in `f32` there.
+    pub fn power_of_two(exponent: i8) -> Self {
+        let exponent = i64::from(exponent.clamp(-126, 126));
+        Self(f64::from_bits(((1023 + exponent) as u64) << 52))
+    }
+
+    /// So many bits finer.
+    pub(crate) fn finer(self, bits: u8) -> Self {
+        Self(self.0 * f64::from_bits((1023 + u64::from(bits)) << 52))
+    }
+
     /// The scale of a rung of the ladder. Scales get coarser by powers of two, so that this adds no
     /// rounding. A rung after the last has the scale of the last. A scale too small for an `f64`
     /// becomes the smallest one, at which every `f32` is zero.
@@ -113,6 +124,13 @@ pub(crate) fn fits(value: f32, scale: Scale, limit: i32) -> bool {
 #[must_use]
 pub fn greatest(values: &[f32]) -> f32 {
     f32::from_bits(loops::greatest(values))
+}
+
+/// The least magnitude other than zero, and the greatest, which is NaN if a value is; zeros if there is none.
+#[must_use]
+pub fn range(values: &[f32]) -> (f32, f32) {
+    let loops::Counts { greatest, least, .. } = loops::count(values, 0, 0);
+    if greatest == 0 { (0.0, 0.0) } else { (f32::from_bits(least), f32::from_bits(greatest)) }
 }
 
 /// Index of the first value whose magnitude, scaled and rounded, exceeds `limit`.

@@ -136,4 +136,6 @@ pub use recovery::Recovery;
 pub use server::{ParameterServer, PsConfig};
 pub use stats::Rejected;
 pub use time::Time;
-pub use worker::{ReassignError, SubmitError, Tensor, TensorId, Terms, Worker, WorkerConfig};
+pub use worker::{
+    Point, ReassignError, Scales, SubmitError, Tensor, TensorId, Terms, Worker, WorkerConfig,
+};

@@ -17,12 +17,17 @@ pub(crate) fn cut(
     mut tensors: Vec<(Tensor, Terms)>,
     starts: &[Vec<usize>],
     lanes: usize,
+    values_per_packet: usize,
 ) -> Vec<Vec<(Tensor, Terms)>> {
     let mut parts = Vec::with_capacity(lanes);
     for lane in (1..lanes).rev() {
-        let whole = tensors.iter_mut().zip(starts);
-        let part = whole.map(|((tensor, terms), starts)| (tensor.split_off(starts[lane]), *terms));
-        parts.push(part.collect());
+        let cut = |((tensor, terms), starts): (&mut (Tensor, Terms), &Vec<usize>)| {
+            let (start, mut terms) = (starts[lane], terms.clone());
+            terms.scales =
+                terms.scales.map(|scales| scales.after(start.div_ceil(values_per_packet)));
+            (tensor.split_off(start), terms)
+        };
+        parts.push(tensors.iter_mut().zip(starts).map(cut).collect());
     }
     parts.push(tensors);
     parts.reverse();
@@ -42,6 +47,7 @@ pub(crate) fn join(lanes: impl Iterator<Item = Vec<Tensor>>) -> Vec<Tensor> {
 mod tests {
     use proptest::prelude::*;
     use tributary_protocol::priority::Priority;
+    use tributary_protocol::{Point, Scales};
 
     use super::*;
 
@@ -57,17 +63,31 @@ mod tests {
                 _ => Tensor::I32((0..length).map(|value| value as i32).collect()),
             };
             let tensors: Vec<Tensor> = lengths.iter().enumerate().map(tensor).collect();
-            let terms = |at: usize| Terms::from([Priority::LOWEST, Priority::HIGHEST][at % 2]);
+            let point = |at: usize| Point { exponent: (at % 127) as i8, rest: 0 };
+            let scales =
+                |length: usize| Scales::new((0..length.div_ceil(values)).map(point).collect());
+            let terms = |at: usize| Terms {
+                scales: at.is_multiple_of(2).then(|| scales(lengths[at])),
+                ..Terms::from([Priority::LOWEST, Priority::HIGHEST][at % 2])
+            };
             let given = tensors.iter().cloned().enumerate().map(|(at, t)| (t, terms(at))).collect();
             let starts: Vec<_> = lengths.iter().map(|&n| starts(n, lanes, values)).collect();
-            let parts = cut(given, &starts, lanes);
+            let parts = cut(given, &starts, lanes, values);
             prop_assert_eq!(parts.len(), lanes);
             for (at, &length) in lengths.iter().enumerate() {
                 let sizes: Vec<usize> = parts.iter().map(|lane| lane[at].0.len()).collect();
                 let fragments = sizes.iter().map(|size| size.div_ceil(values));
                 prop_assert_eq!(fragments.clone().sum::<usize>(), length.div_ceil(values));
                 prop_assert!(fragments.clone().max().unwrap() <= 1 + fragments.min().unwrap());
-                prop_assert!(parts.iter().all(|lane| lane[at].1 == terms(at)));
+                let mut first = 0;
+                for (part, own) in parts.iter().map(|lane| &lane[at]) {
+                    prop_assert_eq!(own.priority, terms(at).priority);
+                    for fragment in 0..part.len().div_ceil(values) {
+                        let of = |terms: &Terms, at| terms.scales.as_ref().map(|all| all.of(at));
+                        prop_assert_eq!(of(own, fragment), of(&terms(at), first + fragment));
+                    }
+                    first += part.len().div_ceil(values);
+                }
             }
             let sums = parts.into_iter().map(|lane| lane.into_iter().map(|(part, _)| part).collect());
             prop_assert_eq!(join(sums), tensors);

@@ -9,22 +9,26 @@ use tributary_endpoint::membership::{Begun, Occurrence};
 use tributary_netio::FrameIo;
 use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::Stats;
-use tributary_protocol::{Tensor, Terms, fixed};
+use tributary_protocol::{Tensor, Terms};
 use tributary_wire::{WorkerIndex, WorkerSet};
 use tributary_worker::{Error as WorkerError, Node, Sums};
 
 use super::{FIRST, Finish, Happening, Mistake, Shared, State};
 use crate::Error;
-use crate::agreement::{self, Claim, Magnitude};
+use crate::agreement::{self, Claim};
+use crate::magnitudes::Magnitudes;
 use crate::outcome::{Outcome, lock};
-use crate::scales::scale;
+use crate::scales::Plan;
 use crate::settings::NonFinite;
 use crate::underflow;
 use crate::work::{Values, Work};
 
-/// The sums of a call's only tensor.
-fn one(tensors: Vec<Tensor>) -> Tensor {
-    tensors.into_iter().next().expect("a tensor was submitted")
+/// The sums of a call's only tensor, which are integers.
+fn integers(sums: Sums) -> Vec<i32> {
+    match sums.tensors.into_iter().next() {
+        Some(Tensor::I32(sums)) => sums.into(),
+        _ => unreachable!("one tensor of integers was submitted"),
+    }
 }
 
 impl Shared {
@@ -80,14 +84,24 @@ impl Shared {
                     }
                 }
             }
+            Happening::Measured(sums, stats) => {
+                state.stats = stats;
+                let Some(work) = state.agreeing.take() else { return };
+                match sums {
+                    Ok(sums) => self.measured(state, work, &sums),
+                    Err(error) => {
+                        self.break_up(state, Error::Failed(error.to_string()));
+                        self.fail(state, work);
+                    }
+                }
+            }
             Happening::Explained(mistake, sums, stats) => {
                 state.stats = stats;
                 let Some(work) = state.agreeing.take() else { return };
                 match sums {
-                    Ok(Tensor::I32(sums)) => {
+                    Ok(sums) => {
                         self.explained(state, work, mistake, &agreement::decode_texts(&sums));
                     }
-                    Ok(Tensor::F32(_)) => unreachable!("integers were submitted"),
                     Err(error) => {
                         self.break_up(state, Error::Failed(error.to_string()));
                         self.fail(state, work);
@@ -99,11 +113,16 @@ impl Shared {
                 let Some(work) = state.summing.remove(&number) else { return };
                 match sums {
                     Ok(Sums { tensors, rounding }) => {
-                        let sums = one(tensors);
+                        let mut tensors = tensors.into_iter();
+                        let sums = tensors.next().expect("values were submitted");
+                        let extras = match tensors.next() {
+                            Some(Tensor::I32(extras)) => extras.into(),
+                            _ => Vec::new(),
+                        };
                         state.done += 1;
                         state.values += sums.len() as u64;
                         self.look_at_zeros(state, &work, &rounding);
-                        self.sum_done(work, sums);
+                        self.sum_done(work, sums, extras);
                     }
                     Err(error) => {
                         self.break_up(state, Error::Failed(error.to_string()));
@@ -136,13 +155,12 @@ impl Shared {
                 let what = format!("in call {}, at {found}", work.number());
                 self.end(work, Err(Error::NotFinite { what }));
             }
-            Mistake::Underflow(scale) if texts.iter().all(String::is_empty) => {
-                self.sum(state, work, scale);
-            }
-            Mistake::Underflow(scale) => {
+            Mistake::Underflow if texts.iter().all(String::is_empty) => self.sum(state, work),
+            Mistake::Underflow => {
                 let name = format!("call {}, {}", work.number(), work.name());
                 let found = agreement::who_says_what(texts);
-                let what = underflow::refusal(&name, scale, &found);
+                let half = work.plan.as_ref().map_or(0.0, Plan::coarsest_half);
+                let what = underflow::refusal(&name, half, &found);
                 self.end(work, Err(Error::Underflow { what }));
             }
         }
@@ -166,6 +184,13 @@ impl Shared {
             && let Some(values) = &work.values
         {
             agreement::append(&mut words, self.rank, self.ranks, &values.floats());
+        }
+        // They are part of the agreement if there is room, and otherwise follow it: only then do all ranks know that
+        // they have as many.
+        if let Some(blocks) = &work.blocks
+            && self.has_room(blocks.words())
+        {
+            blocks.append(&mut words, self.rank, &work.magnitudes);
         }
         state.fragments += self.begin(node, words, &work, Happening::Agreed);
         state.agreeing = Some(work);
@@ -250,42 +275,55 @@ impl Shared {
         node: &Node<Box<dyn FrameIo>>,
         words: Vec<i32>,
         work: &Work,
-        done: impl FnOnce(Result<Tensor, WorkerError>, Stats) -> Happening + Send + 'static,
+        done: impl FnOnce(Result<Vec<i32>, WorkerError>, Stats) -> Happening + Send + 'static,
     ) -> u64 {
         let this = self.this();
         let fragments = node.fragments(words.len()) as u64;
         node.begin(vec![(words.into(), work.priority.into())], move |sums, stats| {
-            this.happen(done(sums.map(|sums| one(sums.tensors)), stats));
+            this.happen(done(sums.map(integers), stats));
         });
         fragments
     }
 
-    /// Has the worker sum a call's values.
-    fn sum(&self, state: &mut State, mut work: Box<Work>, scale: fixed::Scale) {
+    /// Has the worker sum a call's values, as planned.
+    fn sum(&self, state: &mut State, mut work: Box<Work>) {
         let Some(node) = &state.node else { return self.fail(state, work) };
-        state.fragments += self.send(node, &mut work, scale);
+        state.fragments += self.send(node, &mut work);
         state.summing.insert(work.number(), work);
     }
 
-    /// Gives the worker a call's values. Returns the number of fragments.
-    fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work, scale: fixed::Scale) -> u64 {
-        work.scale = Some(scale);
-        let greatest = Some(work.greatest);
-        let terms = Terms { priority: work.priority, scale: Some(scale), greatest };
+    /// Gives the worker a call's values, and the integers beside them. Returns the number of fragments.
+    fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work) -> u64 {
+        let mut tensor = work.take_tensor();
+        let (plan, Tensor::F32(values)) = (work.plan.as_ref().expect("it was made"), &mut tensor)
+        else {
+            unreachable!("floats are summed")
+        };
+        let extras = plan.extract(values);
+        // No value is greater than that of its block, which fits.
+        let terms =
+            Terms { priority: work.priority, scales: Some(plan.scales()), greatest: Some(0.0) };
+        let mut tensors = vec![(tensor, terms)];
+        if !extras.is_empty() {
+            tensors.push((extras.into(), work.priority.into()));
+        }
         let (this, number) = (self.this(), work.number());
-        let tensor = work.take_tensor();
-        let fragments = node.fragments(tensor.len()) as u64;
-        node.begin(vec![(tensor, terms)], move |sums, stats| {
+        let fragments = tensors.iter().map(|(tensor, _)| node.fragments(tensor.len()) as u64).sum();
+        node.begin(tensors, move |sums, stats| {
             this.happen(Happening::Summed(number, sums, stats));
         });
         fragments
     }
 
+    /// Whether the claims of all ranks leave room for so many integers.
+    fn has_room(&self, words: usize) -> bool {
+        agreement::has_room(words, self.ranks, self.values_per_packet)
+    }
+
     /// All ranks have told what they call.
-    fn agreed(&self, state: &mut State, work: Box<Work>, sums: &Tensor) {
-        let Tensor::I32(sums) = sums else { unreachable!("integers were submitted") };
+    fn agreed(&self, state: &mut State, work: Box<Work>, sums: &[i32]) {
         let claims = Claim::decode_all(sums, self.ranks);
-        if claims.iter().any(|claim| !claim.agrees(&work.claim)) {
+        if claims.iter().any(|claim| *claim != work.claim) {
             let text = work.text.clone();
             self.explain(state, work, Mistake::Mismatch, &text);
             return;
@@ -295,49 +333,54 @@ impl Shared {
             work.outcome.set(Ok(()));
             return;
         }
-        let powers = claims.iter().filter_map(|claim| match claim.magnitude {
-            Magnitude::Below(power) => Some(power),
-            Magnitude::Zero | Magnitude::NotFinite => None,
-        });
-        let greatest = powers.max().map_or(Magnitude::Zero, Magnitude::Below);
-        if claims.iter().any(|claim| claim.magnitude == Magnitude::NotFinite) {
-            match self.nonfinite {
-                NonFinite::Raise => {
-                    let text = work.not_finite();
-                    return self.explain(state, work, Mistake::NotFinite, &text);
-                }
-                NonFinite::Propagate if !work.is_small => {
-                    state.done += 1;
-                    state.values += work.claim.elements;
-                    let spoiled = vec![f32::NAN; work.claim.elements as usize];
-                    return self.sum_done(work, spoiled.into());
-                }
-                // Few values are added as floats, which propagate by themselves.
-                NonFinite::Propagate => {}
+        let Some(blocks) = work.blocks else {
+            if self.nonfinite == NonFinite::Raise && !agreement::are_finite(sums, self.ranks) {
+                let text = work.not_finite();
+                return self.explain(state, work, Mistake::NotFinite, &text);
             }
-        }
-        if work.is_small {
             state.done += 1;
             state.values += work.claim.elements;
-            return self.sum_done(work, agreement::add_up(sums, self.ranks).into());
+            let sums = agreement::add_up(sums, self.ranks);
+            return self.sum_done(work, sums.into(), Vec::new());
+        };
+        if self.has_room(blocks.words()) {
+            return self.measured(state, work, agreement::after_claims(sums, self.ranks));
         }
-        let scale = scale(greatest, self.ranks);
+        let Some(node) = &state.node else { return self.fail(state, work) };
+        let mut words = Vec::new();
+        blocks.append(&mut words, self.rank, &work.magnitudes);
+        state.fragments += self.begin(node, words, &work, Happening::Measured);
+        state.agreeing = Some(work);
+    }
+
+    /// All ranks have told the magnitudes of their values.
+    fn measured(&self, state: &mut State, mut work: Box<Work>, sums: &[i32]) {
+        let Some(blocks) = work.blocks else { unreachable!("they are told of blocks") };
+        let all: Vec<Magnitudes> = blocks.of_all(sums);
+        if self.nonfinite == NonFinite::Raise && all.iter().any(|block| !block.finite) {
+            let text = work.not_finite();
+            return self.explain(state, work, Mistake::NotFinite, &text);
+        }
+        let elements = work.claim.elements as usize;
+        work.plan = Some(Plan::new(&all, &blocks, elements, self.ranks, self.precision));
         if !self.underflow.fails {
-            return self.sum(state, work, scale);
+            return self.sum(state, work);
         }
-        let rounding = work.rounding(scale);
+        let rounding = work.rounding(self.values_per_packet);
         state.underflows += u64::from(self.underflow.is_broken(&rounding));
         let text = self.underflow.objection(&rounding);
-        self.explain(state, work, Mistake::Underflow(scale), &text);
+        self.explain(state, work, Mistake::Underflow, &text);
     }
 
     /// Warns if too many of this rank's values became zero.
     fn look_at_zeros(&self, state: &mut State, work: &Work, rounding: &Rounding) {
-        let Some(scale) = work.scale.filter(|_| self.underflow.is_broken(rounding)) else { return };
+        let Some(plan) = work.plan.as_ref().filter(|_| self.underflow.is_broken(rounding)) else {
+            return;
+        };
         state.underflows += 1;
         let name = work.name();
         if state.warnings.is_due(&name, Instant::now()) {
-            let warning = underflow::warning(self.rank, &name, scale, rounding);
+            let warning = underflow::warning(self.rank, &name, plan.coarsest_half(), rounding);
             tracing::warn!("{warning}");
             // It is set once.
             drop(work.outcome.warning.set(warning));
@@ -424,13 +467,13 @@ impl Shared {
     }
 
     /// Ends a call whose sums are in place; others need a pass over all values, in another thread.
-    fn sum_done(&self, work: Box<Work>, sums: Tensor) {
+    fn sum_done(&self, work: Box<Work>, sums: Tensor, extras: Vec<i32>) {
         let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
-        if in_place && !work.average {
+        if in_place && !work.average && extras.is_empty() {
             drop(sums);
             self.end(work, Ok(()));
         } else {
-            drop(self.finisher.send(Finish::Sum(work, sums)));
+            drop(self.finisher.send(Finish::Sum(work, sums, extras)));
         }
     }
 

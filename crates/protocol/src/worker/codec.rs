@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tributary_wire::{RUNGS, values};
 
-use super::{SubmitError, Tensor, WorkerConfig};
+use super::{Scales, SubmitError, Tensor, WorkerConfig};
 use crate::fixed::{self, COARSEST, Rounding, Scale, Threshold};
 use crate::numbering::Numbering;
 
@@ -42,11 +42,19 @@ enum Overflow {
     Ladder,
 }
 
+/// The scales of a tensor's fragments, with the bounds of their rounding.
+#[derive(Clone, Debug)]
+enum Ladders {
+    /// The configured one for all: each rung's.
+    Same([Threshold; RUNGS as usize]),
+    /// One for each fragment, at the first rung.
+    Each(Scales),
+}
+
 /// The encoding of a tensor's values.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Codec {
-    /// The scale of each rung, with the bounds of its rounding.
-    rungs: [Threshold; RUNGS as usize],
+    ladders: Ladders,
     /// The largest magnitude of an integer.
     limit: i32,
     overflow: Overflow,
@@ -59,7 +67,7 @@ fn rungs(scale: Scale) -> [Threshold; RUNGS as usize] {
 impl Codec {
     pub(super) fn new(config: &WorkerConfig) -> Self {
         Self {
-            rungs: rungs(config.scale),
+            ladders: Ladders::Same(rungs(config.scale)),
             limit: fixed::limit(config.job.workers()),
             overflow: match Numbering::of(config.job.protocol) {
                 Numbering::Fragments => Overflow::Floats,
@@ -68,17 +76,58 @@ impl Codec {
         }
     }
 
-    /// The same encoding at another scale.
-    pub(super) fn at(self, scale: Scale) -> Self {
-        Self { rungs: rungs(scale), ..self }
+    /// The same encoding at these scales.
+    pub(super) fn at(&self, scales: Scales) -> Self {
+        Self { ladders: Ladders::Each(scales), ..*self }
     }
 
-    fn rung(&self, rung: u8) -> &Threshold {
-        &self.rungs[usize::from(rung.min(COARSEST))]
+    /// That of a fragment of a tensor at a rung.
+    fn scale(&self, fragment: usize, rung: u8) -> Scale {
+        match &self.ladders {
+            Ladders::Same(rungs) => rungs[usize::from(rung.min(COARSEST))].scale(),
+            Ladders::Each(scales) => scales.of(fragment).scale().at(rung),
+        }
+    }
+
+    /// What the values of a fragment lose at a rung.
+    fn rounding(&self, values: &[f32], fragment: usize, rung: u8) -> Rounding {
+        match &self.ladders {
+            Ladders::Same(rungs) => {
+                Rounding::of(values, &rungs[usize::from(rung.min(COARSEST))], rung > 0)
+            }
+            Ladders::Each(scales) => scales.of(fragment).rounding_at(values, rung),
+        }
+    }
+
+    /// The first value that is too great even for the coarsest rung of its fragment.
+    fn first_off_ladder(&self, values: &[f32], greatest: f32, per_packet: usize) -> Option<usize> {
+        let too_great = |part: &[f32], fragment| {
+            fixed::first_too_great(part, self.scale(fragment, COARSEST), self.limit)
+        };
+        match &self.ladders {
+            Ladders::Same(_) if fixed::fits(greatest, self.scale(0, COARSEST), self.limit) => None,
+            Ladders::Same(_) => too_great(values, 0),
+            Ladders::Each(_) => {
+                let parts = values.chunks(per_packet).enumerate();
+                parts.into_iter().find_map(|(fragment, part)| {
+                    // The tensor's greatest value may fit, which saves a look at the fragment's.
+                    let fits = |most| fixed::fits(most, self.scale(fragment, COARSEST), self.limit);
+                    if fits(greatest) || fits(fixed::greatest(part)) {
+                        return None;
+                    }
+                    Some(fragment * per_packet + too_great(part, fragment)?)
+                })
+            }
+        }
     }
 
     /// Checks that the values can be summed. Their greatest magnitude may be known.
-    pub(super) fn check(&self, tensor: &Tensor, greatest: Option<f32>) -> Result<(), SubmitError> {
+    pub(super) fn check(
+        &self,
+        tensor: &Tensor,
+        greatest: Option<f32>,
+        per_packet: usize,
+    ) -> Result<(), SubmitError> {
         let limit = self.limit;
         match tensor {
             Tensor::F32(values) => {
@@ -88,10 +137,8 @@ impl Codec {
                 {
                     return Err(SubmitError::NotFinite { position, value: values[position] });
                 }
-                let coarsest = self.rung(COARSEST).scale();
                 if self.overflow == Overflow::Ladder
-                    && !fixed::fits(greatest, coarsest, limit)
-                    && let Some(position) = fixed::first_too_great(values, coarsest, limit)
+                    && let Some(position) = self.first_off_ladder(values, greatest, per_packet)
                 {
                     return Err(SubmitError::OffLadder { position, value: values[position] });
                 }
@@ -105,11 +152,12 @@ impl Codec {
         Ok(())
     }
 
-    /// Writes a part of a tensor into a payload of its length, in the requested form if the values
-    /// fit.
+    /// Writes a fragment of a tensor, the elements of `range`, into a payload of its length, in the requested form
+    /// if the values fit.
     pub(super) fn encode(
         &self,
         tensor: &Tensor,
+        fragment: usize,
         range: Range<usize>,
         form: Form,
         payload: &mut [u8],
@@ -117,7 +165,7 @@ impl Codec {
         match (tensor, form) {
             (Tensor::F32(numbers), Form::Fixed { rung }) => {
                 let numbers = &numbers[range];
-                if fixed::encode(numbers, self.rung(rung).scale(), self.limit, payload) {
+                if fixed::encode(numbers, self.scale(fragment, rung), self.limit, payload) {
                     return Ok(Encoding::Fixed);
                 }
                 if self.overflow == Overflow::Ladder {
@@ -139,20 +187,21 @@ impl Codec {
         }
     }
 
-    /// Overwrites a part of a tensor with its sums. Returns the rounding of the values there.
+    /// Overwrites a fragment of a tensor with its sums. Returns the rounding of the values there.
     pub(super) fn decode(
         &self,
         payload: &[u8],
         form: Form,
         tensor: &mut Tensor,
+        fragment: usize,
         range: Range<usize>,
     ) -> Result<Rounding, KindMismatch> {
         let mut rounding = Rounding::default();
         match (tensor, form) {
             (Tensor::F32(numbers), Form::Fixed { rung }) => {
-                let (numbers, threshold) = (&mut numbers[range], self.rung(rung));
-                rounding = Rounding::of(numbers, threshold, rung > 0);
-                fixed::decode(payload, threshold.scale(), numbers);
+                let numbers = &mut numbers[range];
+                rounding = self.rounding(numbers, fragment, rung);
+                fixed::decode(payload, self.scale(fragment, rung), numbers);
             }
             (Tensor::F32(numbers), Form::Float) => {
                 rounding.count_floats(&numbers[range.clone()]);

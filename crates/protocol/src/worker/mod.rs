@@ -60,7 +60,7 @@ use tributary_wire::{
 
 pub use config::WorkerConfig;
 pub use report::{Event, Failure, ReassignError, Stats, SubmitError};
-pub use tensor::{Tensor, TensorId, Terms};
+pub use tensor::{Point, Scales, Tensor, TensorId, Terms};
 
 use crate::congestion::{Aimd, Controller, Dctcp};
 use crate::numbering::Numbering;

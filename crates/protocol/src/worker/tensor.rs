@@ -1,7 +1,9 @@
 //! A tensor, and how it is summed.
 
+use std::sync::Arc;
+
 use crate::buffer::Buffer;
-use crate::fixed::Scale;
+use crate::fixed::{Rounding, Scale, Threshold};
 use crate::priority::Priority;
 
 /// Numbers to be summed over the workers, or their sums.
@@ -66,14 +68,68 @@ impl From<Vec<i32>> for Tensor {
     }
 }
 
+/// The fixed-point scale of a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Point {
+    /// Two to this power, from -126 to 126, is the number of units per 1.0.
+    pub exponent: i8,
+    /// Bits below the unit that are summed as well, in another tensor: they are not lost.
+    pub rest: u8,
+}
+
+impl Point {
+    /// Its scale.
+    pub fn scale(self) -> Scale {
+        Scale::power_of_two(self.exponent)
+    }
+
+    /// What finite values lose.
+    pub fn rounding(self, values: &[f32]) -> Rounding {
+        self.rounding_at(values, 0)
+    }
+
+    /// What they lose at a rung of the ladder.
+    pub(super) fn rounding_at(self, values: &[f32], rung: u8) -> Rounding {
+        let finest = self.scale().at(rung).finer(self.rest);
+        Rounding::of(values, &Threshold::of(finest), rung > 0)
+    }
+}
+
+/// The scale of each fragment of a tensor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scales {
+    points: Arc<[Point]>,
+    /// The fragment with which the tensor begins, if parts before it were cut off.
+    first: usize,
+}
+
+impl Scales {
+    /// Those of all fragments, in order.
+    #[must_use]
+    pub fn new(points: Vec<Point>) -> Self {
+        Self { points: points.into(), first: 0 }
+    }
+
+    /// Those from a fragment on.
+    #[must_use]
+    pub fn after(&self, fragments: usize) -> Self {
+        Self { points: Arc::clone(&self.points), first: self.first + fragments }
+    }
+
+    /// That of a fragment; one unit per 1.0 after the last one.
+    pub fn of(&self, fragment: usize) -> Point {
+        self.points.get(self.first + fragment).copied().unwrap_or_default()
+    }
+}
+
 /// How a tensor is summed. All workers must submit a tensor on the same terms.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Terms {
     /// For the aggregators (ESA §5.4). ATP ignores it. An aggregator uses the last one that it received.
     pub priority: Priority,
-    /// Fixed-point units per 1.0; `None` for the [configured](crate::WorkerConfig::scale) ones. Integers have
+    /// The fixed-point scales; `None` for the [configured](crate::WorkerConfig::scale) one. Integers have
     /// none.
-    pub scale: Option<Scale>,
+    pub scales: Option<Scales>,
     /// The [greatest magnitude](crate::fixed::greatest) of the elements, if it is known: it is not computed
     /// again then.
     pub greatest: Option<f32>,
@@ -81,7 +137,7 @@ pub struct Terms {
 
 impl From<Priority> for Terms {
     fn from(priority: Priority) -> Self {
-        Self { priority, scale: None, greatest: None }
+        Self { priority, scales: None, greatest: None }
     }
 }
 

@@ -27,11 +27,11 @@ struct Queued {
 }
 
 impl Queued {
-    /// The range of the tensor's elements in one of its fragments: V elements, or fewer in the last
-    /// fragment.
-    fn range(&self, fragment: u32, values: usize) -> Range<usize> {
-        let start = (fragment - self.first) as usize * values;
-        start..self.tensor.len().min(start + values)
+    /// The position of one of its fragments in the tensor, and the range of its elements: V elements, or
+    /// fewer in the last fragment.
+    fn place(&self, fragment: u32, values: usize) -> (usize, Range<usize>) {
+        let at = (fragment - self.first) as usize;
+        (at, at * values..self.tensor.len().min((at + 1) * values))
     }
 }
 
@@ -76,9 +76,12 @@ impl Tensors {
     }
 
     pub(super) fn submit(&mut self, tensor: Tensor, terms: Terms) -> Result<TensorId, SubmitError> {
-        let Terms { priority, scale, greatest } = terms;
-        let codec = scale.map_or(self.codec, |scale| self.codec.at(scale));
-        codec.check(&tensor, greatest)?;
+        let Terms { priority, scales, greatest } = terms;
+        let codec = match scales {
+            Some(scales) => self.codec.at(scales),
+            None => self.codec.clone(),
+        };
+        codec.check(&tensor, greatest, self.values_per_packet)?;
         let needed = tensor.len().div_ceil(self.values_per_packet) as u64;
         let left = self.fragments - self.end;
         let missing = match u32::try_from(needed) {
@@ -109,10 +112,10 @@ impl Tensors {
             debug_assert!(false, "fragment {fragment} of no tensor");
             return Ok(Encoding::Fixed);
         };
-        let range = queued.range(fragment, self.values_per_packet);
+        let (at, range) = queued.place(fragment, self.values_per_packet);
         let (values, rest) = payload.split_at_mut(4 * range.len());
         rest.fill(0);
-        queued.codec.encode(&queued.tensor, range, form, values)
+        queued.codec.encode(&queued.tensor, at, range, form, values)
     }
 
     /// Overwrites a fragment's values with its sums. Returns the values' rounding. Call it once per
@@ -128,8 +131,8 @@ impl Tensors {
             return Ok(Rounding::default());
         };
         let queued = &mut self.queue[at];
-        let range = queued.range(fragment, self.values_per_packet);
-        let rounding = queued.codec.decode(payload, form, &mut queued.tensor, range)?;
+        let (at, range) = queued.place(fragment, self.values_per_packet);
+        let rounding = queued.codec.decode(payload, form, &mut queued.tensor, at, range)?;
         queued.rounding += rounding;
         queued.missing -= 1;
         Ok(rounding)
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(tensors.end(), 4);
         let place = [0, 1, 2, 3, 4].map(|s| tensors.find(s));
         assert_eq!(place, [Some(1), Some(1), Some(3), Some(4), None]);
-        assert_eq!(tensors.queue[1].range(1, 4), 4..5);
+        assert_eq!(tensors.queue[1].place(1, 4), (1, 4..5));
         let none = Rounding::default();
         assert_eq!(tensors.pop_done(), Some((TensorId(0), Vec::<i32>::new().into(), none)));
         assert_eq!(tensors.pop_done(), None);

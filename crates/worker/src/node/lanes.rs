@@ -73,7 +73,7 @@ impl Lanes {
             parts::starts(tensor.len(), self.handles.len(), self.values_per_packet)
         };
         let starts: Vec<_> = tensors.iter().map(starts).collect();
-        let parts = parts::cut(tensors, &starts, self.handles.len());
+        let parts = parts::cut(tensors, &starts, self.handles.len(), self.values_per_packet);
         self.begin(parts.into_iter().map(Request::Reduce), move |(outcomes, stats)| {
             let sums = outcomes.map(|lanes| {
                 let mut rounding = Rounding::default();
