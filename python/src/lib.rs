@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use tributary_collective as group;
-use tributary_collective::{Call, Communicator, Description, ElementType, Pending, Values};
+use tributary_collective::memory::{self, Memory};
+use tributary_collective::{Call, Communicator, Description, ElementType, Group, Pending, Values};
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::buffer::{Buffer, Keeper};
 
@@ -242,10 +243,40 @@ fn admit(
     Ok(py.detach(admit).map_err(other)?.to_text())
 }
 
+/// The memory of a group whose ranks are all on one host.
+#[pyclass(name = "Memory")]
+struct PyMemory {
+    /// Until a communicator takes it.
+    memory: Option<Memory>,
+    ranks: usize,
+    description: String,
+}
+
+#[pymethods]
+impl PyMemory {
+    /// `None` if the settings ask for a network.
+    #[staticmethod]
+    fn open(settings: &str, ranks: usize) -> PyResult<Option<Self>> {
+        let Some(settings) = group::settings::in_memory(settings).map_err(other)? else {
+            return Ok(None);
+        };
+        let memory = Memory::open(ranks, settings.nonfinite).map_err(other)?;
+        let description = memory.description();
+        Ok(Some(Self { memory: Some(memory), ranks, description }))
+    }
+
+    #[getter]
+    fn description(&self) -> &str {
+        &self.description
+    }
+}
+
 #[pyclass(name = "Communicator")]
 struct PyCommunicator {
-    communicator: Own<Communicator>,
+    communicator: Own<Box<dyn Group>>,
     controllers: Vec<SocketAddr>,
+    /// The name of an abstract Unix socket.
+    socket: Option<String>,
 }
 
 #[pymethods]
@@ -267,12 +298,34 @@ impl PyCommunicator {
             let mut switch = switch.map(PySwitch::lock);
             Communicator::join(&description, rank, tunnels, switch.as_deref_mut()).map_err(other)
         };
-        let communicator = Own::new(py.detach(join)?);
+        let communicator: Own<Box<dyn Group>> = Own::new(Box::new(py.detach(join)?));
         let controllers = match description.fabric {
             group::description::Fabric::Embedded { controller, .. } => vec![controller],
             group::description::Fabric::External => Vec::new(),
         };
-        Ok(Self { communicator, controllers })
+        Ok(Self { communicator, controllers, socket: None })
+    }
+
+    #[staticmethod]
+    fn first(py: Python<'_>, memory: &mut PyMemory, timeout: f64) -> PyResult<Self> {
+        let (timeout, ranks) = (seconds(timeout)?, memory.ranks);
+        let memory = memory.memory.take();
+        let memory = memory.ok_or_else(|| invalid("the memory is in use already".into()))?;
+        let join = || memory::Communicator::first(memory, ranks, timeout).map_err(other);
+        Ok(Self::sharing(py.detach(join)?))
+    }
+
+    #[staticmethod]
+    fn in_memory(
+        py: Python<'_>,
+        description: &str,
+        rank: usize,
+        ranks: usize,
+        timeout: f64,
+    ) -> PyResult<Self> {
+        let timeout = seconds(timeout)?;
+        let join = || memory::Communicator::join(description, rank, ranks, timeout).map_err(other);
+        Ok(Self::sharing(py.detach(join)?))
     }
 
     #[staticmethod]
@@ -294,12 +347,20 @@ impl PyCommunicator {
             Ok::<_, PyErr>((joined.map_err(other)?, controllers))
         };
         let (communicator, controllers) = py.detach(join)?;
-        Ok(Self { communicator: Own::new(communicator), controllers })
+        Ok(Self { communicator: Own::new(Box::new(communicator)), controllers, socket: None })
     }
 
     #[getter]
-    fn controllers(&self) -> Vec<(String, u16)> {
-        self.controllers.iter().map(|at| (at.ip().to_string(), at.port())).collect()
+    fn peers(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        let controllers = self
+            .controllers
+            .iter()
+            .map(|at| Ok((at.ip().to_string(), at.port()).into_pyobject(py)?.into_any().unbind()));
+        let name = self.socket.iter().map(|name| {
+            // As Python names an abstract socket.
+            Ok(PyBytes::new(py, format!("\0{name}").as_bytes()).into_any().unbind())
+        });
+        controllers.chain(name).collect()
     }
 
     #[pyo3(signature = (address, elements, dtype, *, average, layer, owner))]
@@ -368,6 +429,13 @@ impl PyCommunicator {
 
     fn abort(&self, py: Python<'_>) {
         py.detach(|| self.communicator.abort());
+    }
+}
+
+impl PyCommunicator {
+    fn sharing(communicator: memory::Communicator) -> Self {
+        let socket = Some(communicator.socket().to_owned());
+        Self { communicator: Own::new(Box::new(communicator)), controllers: Vec::new(), socket }
     }
 }
 
@@ -456,6 +524,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TimeoutError", py.get_type::<TimeoutError>())?;
     module.add_class::<PyEndpoint>()?;
     module.add_class::<PyPlan>()?;
+    module.add_class::<PyMemory>()?;
     module.add_class::<PySwitch>()?;
     module.add_class::<PyStation>()?;
     module.add_function(wrap_pyfunction!(admit, module)?)?;

@@ -35,6 +35,12 @@ impl Claim {
         Self { kind, elements }
     }
 
+    /// Stands for the operation and the type.
+    #[must_use]
+    pub fn kind(&self) -> u32 {
+        self.kind
+    }
+
     /// The integers of a fragment in which one rank has filled in its place.
     #[must_use]
     pub fn encode(&self, rank: u16, ranks: u16) -> Vec<i32> {

@@ -38,6 +38,7 @@ use tributary_worker::{Error as WorkerError, Node, Sums};
 use crate::admission::RankPort;
 use crate::description::Fabric;
 use crate::follower::Follower;
+use crate::group::{Counters, Group, Patience, Pending};
 use crate::meter::Meter;
 use crate::metrics::OfGroup;
 use crate::outcome::{Callers, Outcome, lock};
@@ -58,13 +59,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longer than a worker takes to stop.
 const STOP: Duration = Duration::from_secs(1);
-
-/// A call that has begun.
-#[derive(Clone)]
-pub struct Pending {
-    outcome: Arc<Outcome>,
-    shared: Arc<Shared>,
-}
 
 /// A rank's part in a group.
 pub struct Communicator {
@@ -249,23 +243,6 @@ impl State {
     }
 }
 
-/// Counters of a communicator.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counters {
-    /// Calls that have begun.
-    pub begun: u64,
-    /// Calls that have ended without an error.
-    pub done: u64,
-    /// Values that were summed.
-    pub values: u64,
-    /// Calls of which more of this rank's values became zero than the settings allow, or would have.
-    pub underflows: u64,
-    /// Runs of the group's job before this one.
-    pub runs: u64,
-    /// Of the worker.
-    pub worker: Stats,
-}
-
 /// Takes part in a group's job, up to its first run.
 fn take(
     controller: Remote,
@@ -431,90 +408,6 @@ impl Communicator {
         Ok(communicator)
     }
 
-    /// Sets the time after which a call without a result breaks the group. At first, it is that of the
-    /// settings.
-    pub fn set_timeout(&self, timeout: Duration) {
-        self.shared.timeout.store(millis(timeout), Ordering::Relaxed);
-    }
-
-    /// Number of ranks.
-    #[must_use]
-    pub fn ranks(&self) -> u16 {
-        self.shared.ranks
-    }
-
-    /// Begins a call. All ranks must make the same calls in the same order.
-    #[must_use]
-    pub fn call(&self, call: Call) -> Pending {
-        let shared = &self.shared;
-        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-        shared.voice.reach(number + 1);
-        let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
-        let enter = |(index, count)| {
-            let horizon = shared.profile.after(shared.created.elapsed()).horizon;
-            let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
-            // The formula counts layers from one.
-            let layer = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
-            (profile.of_layer(layer, shared.priorities), under_way)
-        };
-        let packet = (shared.ranks, shared.values_per_packet);
-        let work = Work::new(call, outcome, packet, enter);
-        let pending = Pending { outcome: Arc::clone(&work.outcome), shared: Arc::clone(shared) };
-        shared.happen(Happening::Called(Box::new(work)));
-        pending
-    }
-
-    /// Pending until the group fails or is left.
-    #[must_use]
-    pub fn failure(&self) -> Pending {
-        let shared = Arc::clone(&self.shared);
-        Pending { outcome: Arc::clone(&shared.failure), shared }
-    }
-
-    /// The counters so far.
-    #[must_use]
-    pub fn counters(&self) -> Counters {
-        let begun = self.shared.begun.load(Ordering::Relaxed);
-        let state = lock(&self.shared.state);
-        let State { done, values, underflows, runs, stats: worker, .. } = *state;
-        Counters { begun, done, values, underflows, runs, worker }
-    }
-
-    /// Leaves the group when all calls are over. Calls that are not over soon fail, here and at the
-    /// others. No callback is called afterwards.
-    pub fn close(&self) {
-        let Some(follower) = lock(&self.follower).take() else { return };
-        let last = self.shared.pending();
-        let deadline = Instant::now() + PATIENCE;
-        let left = || deadline.saturating_duration_since(Instant::now());
-        if last.iter().all(|outcome| outcome.wait(left()).is_some()) {
-            let (node, run) = {
-                let mut state = lock(&self.shared.state);
-                (state.node.take(), state.run)
-            };
-            if let Some(mut node) = node {
-                // A worker whose group is broken has failed already.
-                drop(node.leave(PATIENCE, false));
-            }
-            if let Some(run) = run {
-                follower.voice().leave(run, self.shared.begun.load(Ordering::Relaxed));
-                follower.end();
-            }
-        } else {
-            self.give_up(follower, "it left while calls were pending");
-        }
-        self.finish();
-    }
-
-    /// Fails all calls, here and at the others, and leaves the group. No callback is called afterwards.
-    pub fn abort(&self) {
-        let follower = lock(&self.follower).take();
-        if let Some(follower) = follower {
-            self.give_up(follower, "it was aborted");
-        }
-        self.finish();
-    }
-
     /// Breaks the group. This rank first, as the controller tells all ranks of it, this one too.
     fn give_up(&self, follower: Follower, why: &str) {
         self.shared.happen(Happening::Broken(Error::Closed));
@@ -554,40 +447,79 @@ impl fmt::Debug for Communicator {
     }
 }
 
-impl Pending {
-    /// The result, or `None` if there is none within this time.
-    #[must_use]
-    pub fn wait(&self, patience: Duration) -> Option<Result<(), Error>> {
-        self.outcome.wait(patience)
+impl Group for Communicator {
+    fn call(&self, call: Call) -> Pending {
+        let shared = &self.shared;
+        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
+        shared.voice.reach(number + 1);
+        let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
+        let enter = |(index, count)| {
+            let horizon = shared.profile.after(shared.created.elapsed()).horizon;
+            let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
+            // The formula counts layers from one.
+            let layer = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
+            (profile.of_layer(layer, shared.priorities), under_way)
+        };
+        let packet = (shared.ranks, shared.values_per_packet);
+        let work = Work::new(call, outcome, packet, enter);
+        let pending = Pending::new(&work.outcome, shared);
+        shared.happen(Happening::Called(Box::new(work)));
+        pending
     }
 
-    /// The result, if there is one.
-    #[must_use]
-    pub fn result(&self) -> Option<Result<(), Error>> {
-        self.outcome.wait(Duration::ZERO)
+    fn failure(&self) -> Pending {
+        Pending::new(&self.shared.failure, &self.shared)
     }
 
-    /// What the caller should know of a result: that too many values became zero.
-    #[must_use]
-    pub fn warning(&self) -> Option<&str> {
-        self.outcome.warning.get().map(String::as_str)
+    fn counters(&self) -> Counters {
+        let begun = self.shared.begun.load(Ordering::Relaxed);
+        let state = lock(&self.shared.state);
+        let State { done, values, underflows, runs, stats: worker, .. } = *state;
+        Counters { begun, done, values, underflows, runs, worker }
     }
 
-    /// Breaks the group, because the result takes too long: all ranks that wait get an error.
-    #[must_use]
-    pub fn time_out(&self) -> Error {
-        let error = self.shared.too_late(&self.outcome, &lock(&self.shared.state));
-        self.shared.happen(Happening::Broken(error.clone()));
-        // The memory is the caller's again after that.
-        match self.wait(STOP) {
-            Some(Err(error)) => error,
-            _ => error,
+    fn set_timeout(&self, timeout: Duration) {
+        self.shared.timeout.store(millis(timeout), Ordering::Relaxed);
+    }
+
+    fn close(&self) {
+        let Some(follower) = lock(&self.follower).take() else { return };
+        let last = self.shared.pending();
+        let deadline = Instant::now() + PATIENCE;
+        let left = || deadline.saturating_duration_since(Instant::now());
+        if last.iter().all(|outcome| outcome.wait(left()).is_some()) {
+            let (node, run) = {
+                let mut state = lock(&self.shared.state);
+                (state.node.take(), state.run)
+            };
+            if let Some(mut node) = node {
+                // A worker whose group is broken has failed already.
+                drop(node.leave(PATIENCE, false));
+            }
+            if let Some(run) = run {
+                follower.voice().leave(run, self.shared.begun.load(Ordering::Relaxed));
+                follower.end();
+            }
+        } else {
+            self.give_up(follower, "it left while calls were pending");
         }
+        self.finish();
     }
 
-    /// Has `callback` called with the result, in a thread of the communicator.
-    pub fn on_done(&self, callback: impl FnOnce(Result<(), Error>) + Send + 'static) {
-        self.outcome.on_done(Box::new(callback));
+    fn abort(&self) {
+        let follower = lock(&self.follower).take();
+        if let Some(follower) = follower {
+            self.give_up(follower, "it was aborted");
+        }
+        self.finish();
+    }
+}
+
+impl Patience for Shared {
+    fn time_out(&self, outcome: &Outcome) -> Error {
+        let error = self.too_late(outcome, &lock(&self.state));
+        self.happen(Happening::Broken(error.clone()));
+        error
     }
 }
 

@@ -1,14 +1,16 @@
 //! All-reduce for the ranks of a group, as machine-learning frameworks want it: calls overlap, memory is
 //! lent, and a failure names a rank.
 //!
-//! A group is a job of Tributary, and each rank a worker of it, which takes part at the job's controller like any
-//! other. The first rank hosts the job's [`GroupSwitch`]: an embedded switch and its controller, over UDP and without
+//! Ranks that are all on one host add [in memory](memory). Any other group is a job of Tributary, and each rank a
+//! worker of it, which takes part at the job's controller like any other. The first rank hosts the job's [`GroupSwitch`]: an embedded switch and its controller, over UDP and without
 //! privileges. Or it has the job [admitted](admission) at the controller of a network. Each rank has a
 //! [`Communicator`].
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`communicator`] | the order of a rank's calls, and their results |
+//! | `group` | what every group does |
+//! | [`memory`] | groups whose ranks are all on one host |
+//! | [`communicator`] | groups with a network: the order of a rank's calls, and their results |
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
 //! | `magnitudes` | what they tell each other about the magnitudes of their values |
 //! | [`scales`] | the fixed-point scale of each fragment |
@@ -50,7 +52,9 @@ mod error;
 mod extras;
 mod floats;
 mod follower;
+mod group;
 mod magnitudes;
+pub mod memory;
 mod meter;
 mod metrics;
 mod outcome;
@@ -62,10 +66,11 @@ mod underflow;
 mod work;
 
 pub use admission::Station;
-pub use communicator::{Communicator, Pending};
+pub use communicator::Communicator;
 pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
+pub use group::{Counters, Group, Pending};
 pub use scales::Precision;
 pub use settings::{Ranks, Settings, Threads};
 pub use switch::GroupSwitch;

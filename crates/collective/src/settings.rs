@@ -58,6 +58,8 @@ pub struct Group {
     pub fragments_per_run: Option<u32>,
     /// Threads of each switch; `None` before the settings are completed, unless the user has set them.
     pub switch_threads: Option<u16>,
+    /// Whether the group has a switch although all its ranks are on one host.
+    pub switch: bool,
 }
 
 impl Group {
@@ -68,6 +70,17 @@ impl Group {
         let wanted = self.fragments_per_run.unwrap_or(half).min(half);
         (!protocol.has_reminder_agent()).then_some(wanted.into())
     }
+}
+
+/// The settings of a group that needs no switch if all its ranks are on one host: a user's settings are not for a
+/// network, and do not ask for one.
+///
+/// # Errors
+/// If the settings are invalid.
+pub fn in_memory(text: &str) -> Result<Option<Group>> {
+    let (table, group) = read(text)?;
+    let asks = group.switch || group.switch_threads.is_some() || group.fragments_per_run.is_some();
+    Ok((table.is_empty() && !asks).then_some(group))
 }
 
 /// A user's settings for a group in a network with a controller: those of the group, and the text of the table `[job]`.
@@ -261,7 +274,7 @@ fn read(text: &str) -> Result<(Table, Group)> {
     let mut table: Table = text.parse().context("the settings are TOML for one reader only")?;
     // Who reads the job file looks at the others.
     let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-    let own = ["nonfinite", "precision", "fragments_per_run", "switch_threads"];
+    let own = ["nonfinite", "precision", "fragments_per_run", "switch_threads", "switch"];
     let own = document.table(&keys)?.table("group", &own)?;
     let choices = [("propagate", NonFinite::Propagate), ("raise", NonFinite::Raise)];
     let precisions =
@@ -275,6 +288,7 @@ fn read(text: &str) -> Result<(Table, Group)> {
             let threads = item.integer32(1..=MOST_SWITCH_THREADS.into())?;
             Ok(u16::try_from(threads).ok())
         })?,
+        switch: own.or("switch", false, |item| item.boolean())?,
     };
     table.remove("group");
     Ok((table, group))

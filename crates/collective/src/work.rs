@@ -17,8 +17,8 @@ use crate::outcome::Outcome;
 use crate::scales::{self, Plan};
 
 /// The names of operations, as PyTorch has them.
-const SUM: &str = "all_reduce (SUM)";
-const AVERAGE: &str = "all_reduce (AVG)";
+pub(crate) const SUM: &str = "all_reduce (SUM)";
+pub(crate) const AVERAGE: &str = "all_reduce (AVG)";
 
 /// Numbers that are summed in place.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub enum Values {
 }
 
 impl Values {
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Single(values) => values.len(),
             Self::Short(values, _) => values.len(),
@@ -44,7 +44,7 @@ impl Values {
         }
     }
 
-    fn element(&self) -> ElementType {
+    pub(crate) fn element(&self) -> ElementType {
         match self {
             Self::Single(_) => ElementType::F32,
             Self::Short(_, element) => *element,

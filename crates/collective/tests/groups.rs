@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 use tributary_collective::{
-    Call, Communicator, Description, ElementType, Error, GroupSwitch, Ranks, Settings, Values,
-    tunnels,
+    Call, Communicator, Description, ElementType, Error, Group as _, GroupSwitch, Ranks, Settings,
+    Values, tunnels,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -56,6 +56,18 @@ class Plan:
         """Sockets of each rank that is not in the process of the switch."""
 
 @final
+class Memory:
+    """Memory for a group whose ranks are all on one host."""
+
+    @staticmethod
+    def open(settings: str, ranks: int) -> Memory | None:
+        """Makes it for `ranks` ranks; None if `settings`, which are TOML, ask for a switch."""
+
+    @property
+    def description(self) -> str:
+        """How other ranks come by it: opaque text for `Communicator.in_memory`."""
+
+@final
 class Switch:
     """A switch and its controller, embedded in this process. The first rank has one."""
 
@@ -127,9 +139,23 @@ class Communicator:
         A rank may take `timeout` seconds to make a call.
         """
 
+    @staticmethod
+    def first(memory: Memory, timeout: float) -> Communicator:
+        """Joins the group that shares `memory`, which is in this process: that of the first rank.
+
+        A rank may take `timeout` seconds to make a call.
+        """
+
+    @staticmethod
+    def in_memory(description: str, rank: int, ranks: int, timeout: float) -> Communicator:
+        """Joins the group that shares the first rank's memory."""
+
     @property
-    def controllers(self) -> list[tuple[str, int]]:
-        """IP addresses and TCP ports of the job's controller, which notices when this rank ends."""
+    def peers(self) -> list[tuple[str, int] | bytes]:
+        """Addresses of the connections by which the others notice that this rank ends.
+
+        They are IP addresses with TCP ports, or names of abstract Unix sockets.
+        """
 
     def all_reduce(
         self,

@@ -130,7 +130,7 @@ class Network:
                     # What the ranks have posted is of this attempt.
                     self._left_because = f"it could not join: {error}"
                     raise
-                process.add_peers(self._fabric.communicator.controllers)
+                process.add_peers(self._fabric.communicator.peers)
                 self._fabric.communicator.failure().add_done_callback(self._failed)
             return self._fabric.communicator
 
@@ -159,7 +159,7 @@ class Network:
         self._staging.close()
         if fabric is not None:
             how(fabric)
-            process.remove_peers(fabric.communicator.controllers)
+            process.remove_peers(fabric.communicator.peers)
 
     def _failed(self, error: BaseException | None) -> None:
         if error is not None and self._left_because is None and self._on_failure is not None:

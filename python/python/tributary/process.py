@@ -10,9 +10,13 @@ import signal
 import socket
 import threading
 from collections import Counter
-from typing import Protocol
+from typing import Protocol, Union
 
 from ._native import Error
+
+
+# An IP address with a TCP port, or the name of an abstract Unix socket.
+Peer = Union["tuple[str, int]", bytes]
 
 
 class Group(Protocol):
@@ -31,7 +35,7 @@ _groups: set[Group] = set()
 # A child must not drop its copies of the parent's groups: their sockets are the parent's.
 _inherited: list[Group] = []
 # Addresses of the connections by which the other ranks notice that this process has ended, of all groups.
-_peers: Counter[tuple[str, int]] = Counter()
+_peers: Counter[Peer] = Counter()
 _watched = False
 
 
@@ -61,12 +65,12 @@ def unregister(group: Group) -> None:
     _groups.discard(group)
 
 
-def add_peers(addresses: list[tuple[str, int]]) -> None:
+def add_peers(addresses: list[Peer]) -> None:
     """Has children that are forked close their copies of the connections to and at these addresses."""
     _peers.update(addresses)
 
 
-def remove_peers(addresses: list[tuple[str, int]]) -> None:
+def remove_peers(addresses: list[Peer]) -> None:
     """Forgets the addresses of a group that this process has left."""
     _peers.subtract(addresses)
 

@@ -22,6 +22,7 @@ from ._native import (
     Communicator,
     Endpoint,
     Error,
+    Memory,
     Plan,
     Station,
     Switch,
@@ -47,7 +48,8 @@ class Fabric:
     """What this rank needs to take part, and what it must close afterwards."""
 
     communicator: Communicator
-    # The first rank of a group runs its switch, unless a controller has admitted the group's job.
+    # The first rank of a group runs its switch, unless a controller has admitted the group's job, or all
+    # ranks share memory.
     switch: Switch | None
 
     def close(self) -> None:
@@ -89,8 +91,17 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     switch = communicator = None
     try:
         with board.reporting_errors("host", "sockets", "endpoint", "fabric", "joined"):
-            board.post("host", _host())
-            hosts = board.read_all("host", "reached Tributary's rendezvous")
+            memory = Memory.open(settings.current(), size) if rank == 0 else None
+            # With it, the first rank's host may be all that the others need to know.
+            described = f"\n{memory.description}" if memory is not None else ""
+            board.post("host", _host() + described)
+            posted = board.read_all("host", "reached Tributary's rendezvous")
+            hosts = [text.partition("\n")[0] for text in posted]
+            described = posted[0].partition("\n")[2]
+            if described and len(set(hosts)) == 1:
+                if memory is not None:
+                    return Fabric(Communicator.first(memory, timeout), None)
+                return Fabric(Communicator.in_memory(described, rank, size, timeout), None)
             address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
             if rank == 0:
                 plan = Plan(settings.current(), size, hosts.count(hosts[0]), timeout)
