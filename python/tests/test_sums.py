@@ -185,6 +185,9 @@ def _use_layouts_that_gloo_does_not_know(inference: bool) -> None:
             tensor = layouts()[at]
             dist.reduce_scatter(tensor, [layouts()[at]] * size)
             assert torch.equal(tensor, total)
+            tensor = mine(rank)
+            dist.reduce_scatter_tensor(tensor, torch.cat([layouts()[at]] * size))
+            assert torch.equal(tensor, total)
             # What is between the values is left alone.
             gaps = torch.full((6, 8), -1)
             dist.all_reduce(gaps[:, ::2], dist.ReduceOp.MAX)

@@ -14,7 +14,7 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from .network import Network
-from .work import TributaryWork
+from .work import TributaryWork, writing
 
 
 class DelegatedWork(TributaryWork):
@@ -134,7 +134,9 @@ class Waiter:
         while (item := self._queue.get()) is not None:
             work, then = item
             try:
-                work.wait()
+                # In PyTorch 2.15, reductions of which each rank gets a part are written here.
+                with writing():
+                    work.wait()
             except Exception as error:
                 then(error)
             else:
