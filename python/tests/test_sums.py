@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 import torch.distributed as dist
+import tributary
 from tributary.network import Network
 
 import ranks
@@ -86,6 +87,33 @@ def _sum_asynchronously() -> None:
 
 def test_works_and_futures_end_in_any_order() -> None:
     ranks.values(ranks.run(_sum_asynchronously, 2))
+
+
+def _ask_works_for_results() -> None:
+    size = dist.get_world_size()
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    for _ in range(50):
+        for dtype in (torch.float32, torch.int64):
+            tensor = torch.ones(3, dtype=dtype)
+            work = dist.all_reduce(tensor, async_op=True)
+            work.wait()
+            # It is done when `wait` returns, also for those who do not wait for it.
+            (value,) = work.get_future().value()
+            assert value.tolist() == [size] * 3
+            work = backend.allreduce([tensor], dist.AllreduceOptions())
+            work.wait()
+            assert work.is_completed() and work.is_success() and work.exception() is None
+            (value,) = work.result()
+            assert value.tolist() == [size**2] * 3
+    work = backend.allreduce([torch.full((3,), float("nan"))], dist.AllreduceOptions())
+    with pytest.raises(tributary.NotFiniteError):
+        work.wait()
+    assert work.is_completed() and not work.is_success()
+    assert isinstance(work.exception(), tributary.NotFiniteError)
+
+
+def test_results_are_there_after_the_wait() -> None:
+    ranks.values(ranks.run(_ask_works_for_results, 2))
 
 
 def _sum_other_layouts() -> None:

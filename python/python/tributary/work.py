@@ -33,7 +33,6 @@ class TributaryWork(Work):
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._handles: list[Handle] = []
-        self._on_device = bool(devices)
         self._outcome: Future[Any] = Future(devices=list(devices))
         # C++ code, such as DDP's reducer, only sees an exception that is raised in a callback.
         self._future: Future[Any] = self._outcome.then(_value)
@@ -76,21 +75,33 @@ class TributaryWork(Work):
             raise TimeoutError(f"a collective has not ended within {seconds:g} s")
         if self._error is not None:
             raise self._error.with_traceback(None)
-        if self._on_device:
-            # The caller's stream must not read the sum before it has arrived on the device.
-            self._future.wait()
+        # Callbacks, events of the profiler and readers of the future may come after this. And the
+        # caller's stream must not read the sum before it has arrived on the device.
+        self._future.wait()
         return True
 
     def get_future(self) -> Future[Any]:
         """The future of the tensors. Its error is a `RuntimeError` with the text of the cause."""
         return self._future
 
-    def is_completed(self) -> bool:
-        """Whether the collective has ended.
+    # PyTorch 2.15 hides these behind a work of its own, which only forwards `wait` and `get_future`
+    # (`PyWorkHolder`). They are for those who call the backend itself.
 
-        PyTorch 2.15 does not forward this method. Use `get_future().done()`.
-        """
+    def result(self) -> Any:
+        """The tensors of the result. Call it after `wait`."""
+        return self._future.value()
+
+    def is_completed(self) -> bool:
+        """Whether the collective has ended."""
         return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Whether the collective has ended without an error."""
+        return self._ended.is_set() and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """The error with which the collective has ended."""
+        return self._error if self._ended.is_set() else None
 
 
 def writing() -> AbstractContextManager[None]:
