@@ -231,6 +231,86 @@ def test_any_layout_and_mode_with_collectives_of_gloo(inference: bool) -> None:
     ranks.values(ranks.run(_use_layouts_that_gloo_does_not_know, 2, inference))
 
 
+def _use_tensors_that_overlap_themselves(inference: bool) -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    total = size * (size + 1) // 2
+
+    def expanded(dtype: torch.dtype = torch.float32, count: int = 5) -> torch.Tensor:
+        return torch.full((1,), rank + 1, dtype=dtype).expand(count)
+
+    with torch.inference_mode(inference):
+        for dtype in (torch.float32, torch.bfloat16, torch.float64, torch.int64):
+            for op, expected in (
+                (dist.ReduceOp.SUM, total),
+                (dist.ReduceOp.AVG, total / size if dtype.is_floating_point else total // size),
+                (dist.ReduceOp.MAX, size),
+            ):
+                for count in (5, 5000):
+                    tensor = expanded(dtype, count)
+                    dist.all_reduce(tensor, op)
+                    assert tensor.tolist() == [expected] * count, (dtype, op)
+        matrix = torch.full((3, 1, 2), float(rank)).expand(3, 4, 2)
+        work = dist.all_reduce(matrix, async_op=True)
+        (value,) = work.get_future().wait()
+        assert value.data_ptr() == matrix.data_ptr()
+        assert torch.equal(matrix, torch.full((3, 4, 2), total - size))
+        windows = (torch.arange(3001.0) + rank).unfold(0, 2, 1)
+        dist.all_reduce(windows)
+        assert torch.equal(windows[:, 0], size * torch.arange(3000.0) + total - size)
+        # The ranks need not agree.
+        tensor = torch.full((5,), float(rank + 1)) if rank else expanded()
+        dist.all_reduce(tensor)
+        assert tensor.tolist() == [total] * 5
+        both = [expanded(), torch.ones(3)]
+        dist.all_reduce_coalesced(both)
+        assert both[0].tolist() == [total] * 5 and both[1].tolist() == [size] * 3
+        nan = torch.full((1,), float("nan"), dtype=torch.float64).expand(5)
+        dist.all_reduce(nan)
+        assert nan.isnan().all()
+        tensor = expanded()
+        dist.broadcast(tensor, 1)
+        assert tensor.tolist() == [2.0] * 5
+        tensor = expanded()
+        dist.reduce(tensor, 0)
+        assert tensor.tolist() == [rank + 1 if rank else total] * 5
+        outputs = [torch.zeros(1).expand(5) for _ in range(size)]
+        dist.all_gather(outputs, expanded())
+        assert [output[4].item() for output in outputs] == list(range(1, size + 1))
+        flat = torch.zeros(5 * size)
+        dist.all_gather_into_tensor(flat, expanded())
+        assert flat[::5].tolist() == list(range(1, size + 1))
+        output = torch.zeros(1).expand(5)
+        dist.reduce_scatter_tensor(output, expanded(count=5 * size))
+        assert output.tolist() == [total] * 5
+        with pytest.raises(ValueError, match="share memory, but their results differ"):
+            dist.all_gather_into_tensor(torch.zeros(1).expand(5 * size), expanded())
+        different = torch.arange(5.0) if rank else expanded()
+        if rank == 0:
+            with pytest.raises(ValueError, match="share memory, but their results differ"):
+                dist.all_reduce(different)
+        else:
+            dist.all_reduce(different)
+        # The group goes on.
+        dist.all_reduce(tensor)
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_tensors_whose_elements_share_memory(inference: bool) -> None:
+    ranks.values(ranks.run(_use_tensors_that_overlap_themselves, 2, inference))
+
+
+def _lose_a_rank_with_an_expanded_tensor() -> None:
+    tensor = torch.ones(1).expand(5000)
+    dist.all_reduce(tensor)
+    if dist.get_rank() == 0:
+        dist.all_reduce(tensor)
+
+
+def test_an_expanded_tensor_fails_as_others_do() -> None:
+    first, _ = ranks.run(_lose_a_rank_with_an_expanded_tensor, 2)
+    assert first.error and first.error.startswith("PeerLostError"), first.error
+
+
 def _average_other_types() -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     average = dist.ReduceOp.AVG

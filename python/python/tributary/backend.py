@@ -17,7 +17,7 @@ from ._native import Error
 from .delegation import DelegatedWork, Delegation, Waiter
 from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
-from .work import writing
+from .work import CopiedWork, writing
 
 NAME = "tributary"
 
@@ -323,11 +323,28 @@ class TributaryBackend(Backend):
         )
 
     def _sum(self, tensors: list[torch.Tensor], opts: Any) -> Work:
-        return self.network.all_reduce(
-            tensors,
+        timeout = _seconds(opts.timeout)
+        # The network cannot write these itself.
+        copies = {
+            at: tensor.detach().contiguous()
+            for at, tensor in enumerate(tensors)
+            if _overlaps_itself(tensor)
+        }
+        work = self.network.all_reduce(
+            [copies.get(at, tensor) for at, tensor in enumerate(tensors)],
             average=opts.reduceOp == ReduceOp.AVG,
             layer=self._layers.next(),
-            timeout=_seconds(opts.timeout),
+            timeout=timeout,
+            result=tensors,
+        )
+        if not copies:
+            return work
+        return CopiedWork(
+            work,
+            lambda: _write_back([(tensors[at].detach(), copy) for at, copy in copies.items()]),
+            tensors,
+            self.network.timeout if timeout is None else timeout,
+            _cuda_devices(tensors),
         )
 
     def _delegate(
@@ -352,12 +369,13 @@ class TributaryBackend(Backend):
         outputs = _outputs(arguments)
         arguments, copies = _contiguous(arguments)
         averaged = self._averaged(opts, _outputs(arguments)) if is_average else []
+        # Of a reduction to one rank, Gloo leaves parts of sums at the others.
+        has_result = method != "reduce" or opts.rootRank == self._rank
 
         def finish() -> None:
             _divide(averaged, self._size)
-            with writing():
-                for tensor, copy in copies:
-                    tensor.copy_(copy)
+            if has_result:
+                _write_back(copies)
 
         timeout = _seconds(opts.timeout)
         work = DelegatedWork(
@@ -478,6 +496,41 @@ def _contiguous(
         return copy
 
     return tuple(replace(each, at == 0) for at, each in enumerate(arguments)), copies
+
+
+def _overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether elements of a dense tensor may share memory, as those of an expanded one do."""
+    if tensor.is_contiguous():
+        return False
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _write_back(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Writes to tensors, of any strides, what their copies hold.
+
+    Elements that share memory are written once. Raises an error if they had to differ.
+    """
+    with writing():
+        for tensor, copy in copies:
+            target, source = tensor, copy
+            for dimension, stride in enumerate(tensor.stride()):
+                if stride == 0:
+                    target, source = target.narrow(dimension, 0, 1), source.narrow(dimension, 0, 1)
+            target.copy_(source)
+            if _overlaps_itself(tensor) and not _has_same_values(tensor, copy):
+                raise ValueError(
+                    "tributary: elements of an output share memory, but their results differ. Is "
+                    "it expanded? Pass tensor.contiguous() in its place"
+                )
+
+
+def _has_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool(torch.isclose(a, b, rtol=0.0, atol=0.0, equal_nan=True).all())
 
 
 def _cuda_devices(arguments: Any) -> list[torch.device]:

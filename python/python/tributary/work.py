@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any
@@ -102,6 +102,38 @@ class TributaryWork(Work):
     def exception(self) -> BaseException | None:
         """The error with which the collective has ended."""
         return self._error if self._ended.is_set() else None
+
+
+class CopiedWork(TributaryWork):
+    """A collective that is carried out on copies of tensors, which are written back in the end."""
+
+    def __init__(
+        self,
+        copied: TributaryWork,
+        write_back: Callable[[], None],
+        result: Any,
+        timeout: float,
+        devices: Sequence[torch.device],
+    ) -> None:
+        """`copied` is the collective on the copies. The others are as for `TributaryWork`."""
+        super().__init__(result, 1, timeout, devices)
+        self._copied = copied
+        self._write_back = write_back
+        copied.get_future().then(lambda _: self._end())
+
+    def _end(self) -> None:
+        error = self._copied.exception()
+        if error is None:
+            try:
+                self._write_back()
+            except Exception as problem:
+                error = problem
+        self.end_part(error)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        # It names the ranks that are late.
+        self._copied.wait(timeout)
+        return super().wait(timeout)
 
 
 def writing() -> AbstractContextManager[None]:
