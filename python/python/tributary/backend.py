@@ -116,8 +116,30 @@ class TributaryBackend(Backend):
 
     @property
     def supports_splitting(self) -> bool:
-        """A subgroup is made as the group was."""
-        return False
+        """Whether `torch.distributed.split_group` works."""
+        return True
+
+    def split(self, store: Store, ranks: list[int], opts: Any) -> TributaryBackend:
+        """Makes the backend of a part of the group, which `ranks` of this group form."""
+        if self._rank not in ranks:
+            # PyTorch 2.15 crashes if a backend in Python returns None here, as others do.
+            raise Error(
+                "with backend 'tributary', torch.distributed.split_group needs every rank in one "
+                "of its parts: name the others as a part, too, or use torch.distributed.new_group"
+            )
+        part = TributaryBackend(store, ranks.index(self._rank), len(ranks), opts._timeout)
+        everyone = self._options.global_ranks_in_group
+        part.describe([everyone[rank] for rank in ranks], opts.group_name)
+        return part
+
+    def merge(self, store: Store, opts: Any, rank: int, size: int) -> TributaryBackend:
+        """Makes the backend of a group that this group and others form."""
+        merged = TributaryBackend(store, rank, size, opts._timeout)
+        merged.describe(list(range(size)), opts.group_name)
+        return merged
+
+    def perform_nocolor_split(self, device: torch.device) -> None:
+        """Has nothing to do: ranks outside of a new subgroup take no part in its making."""
 
     @property
     def supports_shrinking(self) -> bool:
