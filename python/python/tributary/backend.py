@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store, Work
+from torch.autograd import profiler
 from torch.distributed import ReduceOp
 
 from . import process
@@ -17,7 +18,7 @@ from ._native import Error
 from .delegation import DelegatedWork, Delegation, Waiter
 from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
-from .work import CopiedWork, writing
+from .work import CopiedWork, TributaryWork, writing
 
 NAME = "tributary"
 
@@ -166,13 +167,13 @@ class TributaryBackend(Backend):
         Sums and averages of `float32`, `float16` and `bfloat16` go through the network.
         """
         if len(tensors) == 1 and self._uses_network(tensors, opts.reduceOp):
-            return self._sum(tensors, opts)
+            return self._sum("all_reduce", tensors, opts)
         return self._delegate("allreduce", "all_reduce", opts, tensors, tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         """Sums several tensors over all ranks, in place, each as `allreduce` does."""
         if tensors and self._uses_network(tensors, opts.reduceOp):
-            return self._sum(tensors, opts)
+            return self._sum("all_reduce_coalesced", tensors, opts)
         return self._delegate(
             "allreduce_coalesced", "all_reduce_coalesced", opts, tensors, tensors, opts
         )
@@ -344,7 +345,10 @@ class TributaryBackend(Backend):
             and all(map(is_summable, tensors))
         )
 
-    def _sum(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+    def _sum(self, name: str, tensors: list[torch.Tensor], opts: Any) -> Work:
+        return _recorded(name, lambda: self._start_sum(tensors, opts))
+
+    def _start_sum(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         timeout = _seconds(opts.timeout)
         # The network cannot write these itself.
         copies = {
@@ -370,6 +374,18 @@ class TributaryBackend(Backend):
         )
 
     def _delegate(
+        self,
+        method: str,
+        name: str,
+        opts: Any,
+        announced: Sequence[torch.Tensor],
+        *arguments: Any,
+    ) -> Work:
+        return _recorded(
+            name, lambda: self._start_delegated(method, name, opts, announced, *arguments)
+        )
+
+    def _start_delegated(
         self,
         method: str,
         name: str,
@@ -452,6 +468,17 @@ class _Layers:
         if self._count is None or place >= self._count:
             return None
         return self._count - 1 - place, self._count
+
+
+def _recorded(name: str, start: Callable[[], Work]) -> Work:
+    """Starts a collective. The profiler of PyTorch records it until its end, if it is on."""
+    if not profiler._is_profiler_enabled:
+        return start()
+    with profiler.record_function(f"{NAME}:{name}") as event:
+        work = start()
+        if isinstance(work, TributaryWork):
+            work.record_until_end(event)
+        return work
 
 
 def _describe(name: str, opts: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch._C._distributed_c10d import Work
+from torch.autograd.profiler import record_function
 from torch.futures import Future
 
 from ._native import Handle, TimeoutError
@@ -83,6 +84,13 @@ class TributaryWork(Work):
     def get_future(self) -> Future[Any]:
         """The future of the tensors. Its error is a `RuntimeError` with the text of the cause."""
         return self._future
+
+    def record_until_end(self, event: record_function) -> None:
+        """Has the profiler record `event`, which has begun, until the collective ends.
+
+        Call it before `get_future`.
+        """
+        self._future = event._call_end_callbacks_on_future(self._outcome).then(_value)
 
     # PyTorch 2.15 hides these behind a work of its own, which only forwards `wait` and `get_future`
     # (`PyWorkHolder`). They are for those who call the backend itself.
