@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Python package and runs its tests, in a virtual environment under target/. It installs
-# PyTorch there, which takes several GB, and the libraries that python/tests/test_trainers.py trains with. With
-# --if-installed it uses the PyTorch that this machine has,
-# and does nothing if there is none.
+# PyTorch there, which takes several GB, and the libraries of test_trainers.py. With --if-installed it
+# uses the PyTorch that this machine has, and does nothing if there is none.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -136,6 +136,7 @@ class TributaryBackend(Backend):
     def merge(self, store: Store, opts: Any, rank: int, size: int) -> TributaryBackend:
         """Makes the backend of a group that this group and others form."""
         merged = TributaryBackend(store, rank, size, opts._timeout)
+        # PyTorch does not say which ranks of the default group these are.
         merged.describe(list(range(size)), opts.group_name)
         return merged
 
