@@ -260,7 +260,7 @@ impl PyMemory {
         let Some(settings) = group::settings::in_memory(settings).map_err(other)? else {
             return Ok(None);
         };
-        let memory = Memory::open(ranks, settings.nonfinite).map_err(other)?;
+        let memory = Memory::open(ranks, settings).map_err(other)?;
         let description = memory.description();
         Ok(Some(Self { memory: Some(memory), ranks, description }))
     }
@@ -277,6 +277,8 @@ struct PyCommunicator {
     controllers: Vec<SocketAddr>,
     /// The name of an abstract Unix socket.
     socket: Option<String>,
+    /// Whether ranks agree before collectives of another backend.
+    checks: bool,
 }
 
 #[pymethods]
@@ -303,7 +305,8 @@ impl PyCommunicator {
             group::description::Fabric::Embedded { controller, .. } => vec![controller],
             group::description::Fabric::External => Vec::new(),
         };
-        Ok(Self { communicator, controllers, socket: None })
+        let checks = description.group.check;
+        Ok(Self { communicator, controllers, socket: None, checks })
     }
 
     #[staticmethod]
@@ -347,7 +350,14 @@ impl PyCommunicator {
             Ok::<_, PyErr>((joined.map_err(other)?, controllers))
         };
         let (communicator, controllers) = py.detach(join)?;
-        Ok(Self { communicator: Own::new(Box::new(communicator)), controllers, socket: None })
+        let checks = description.group.check;
+        let communicator: Own<Box<dyn Group>> = Own::new(Box::new(communicator));
+        Ok(Self { communicator, controllers, socket: None, checks })
+    }
+
+    #[getter]
+    fn checks(&self) -> bool {
+        self.checks
     }
 
     #[getter]
@@ -435,7 +445,9 @@ impl PyCommunicator {
 impl PyCommunicator {
     fn sharing(communicator: memory::Communicator) -> Self {
         let socket = Some(communicator.socket().to_owned());
-        Self { communicator: Own::new(Box::new(communicator)), controllers: Vec::new(), socket }
+        let checks = communicator.settings().check;
+        let communicator: Own<Box<dyn Group>> = Own::new(Box::new(communicator));
+        Self { communicator, controllers: Vec::new(), socket, checks }
     }
 }
 

@@ -28,5 +28,15 @@ def pytest_sessionfinish(session, exitstatus):
         session.exitstatus = pytest.ExitCode.OK
 
 
+@pytest.fixture(params=["memory", "switch"])
+def way(request, monkeypatch):
+    """What is between the ranks of a test's groups."""
+    import ranks
+
+    settings = ranks.MEMORY if request.param == "memory" else ranks.SWITCH
+    monkeypatch.setattr(ranks, "settings", settings)
+    return request.param
+
+
 def _missing() -> list[str]:
     return [reason for module, reason in REASONS.items() if not importlib.util.find_spec(module)]

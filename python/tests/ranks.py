@@ -16,6 +16,13 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+# Settings of groups, up to the keys of [group].
+MEMORY = "[group]\n"
+SWITCH = "[group]\nswitch = true\n"
+
+# Those of the test that runs.
+settings = MEMORY
+
 # Importing PyTorch takes seconds; the server does it once for all ranks.
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["torch", "torch.nn", "tributary", "tributary.backend", "ranks"])
@@ -37,6 +44,7 @@ def run(
     ranks: int,
     *arguments: Any,
     backend: str = "tributary",
+    group: str = "",
     group_timeout: float = 60.0,
     limit: float = 60.0,
     environment: dict[str, str] | None = None,
@@ -45,6 +53,7 @@ def run(
     """Calls `function(*arguments)` at each rank, in a default group with `backend`.
 
     Args:
+        group: More keys of [group] in the settings.
         group_timeout: The timeout of the group, in seconds.
         limit: After this time, in seconds, processes are killed and the test fails.
         while_running: Called with the processes after they have started.
@@ -63,6 +72,7 @@ def run(
             "WORLD_SIZE": str(ranks),
             "TORCHELASTIC_USE_AGENT_STORE": "True",
             "TORCHELASTIC_RESTART_COUNT": "0",
+            "TRIBUTARY_SETTINGS": settings + group,
             **(environment or {}),
         }
         process = _context.Process(

@@ -19,8 +19,14 @@ import tributary
 
 import ranks
 
+pytestmark = pytest.mark.usefixtures("way")
+
 # From the mistake to the exception at every rank, in seconds.
 SOON = 20.0
+
+# Keys of [group].
+CHECK = "check = true\n"
+RAISE = "nonfinite = 'raise'\n"
 
 
 def _assert_all_fail(outcomes: list[ranks.Outcome], kind: str, *names: str) -> None:
@@ -71,7 +77,7 @@ def _call(mistake: str) -> None:
     ["shape", "type", "integers", "operation", "maximum", "collective", "root", "order", "barrier"],
 )
 def test_ranks_that_differ_all_fail(mistake: str) -> None:
-    _assert_all_fail(ranks.run(_call, 3, mistake), "MismatchError", "rank 1")
+    _assert_all_fail(ranks.run(_call, 3, mistake, group=CHECK), "MismatchError", "rank 1")
 
 
 def _call_wrongly_at_one_rank() -> None:
@@ -98,7 +104,7 @@ def _sum_not_finite(value: float, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_numbers_that_are_not_finite(value: float, dtype: torch.dtype) -> None:
-    outcomes = ranks.run(_sum_not_finite, 2, value, dtype)
+    outcomes = ranks.run(_sum_not_finite, 2, value, dtype, group=RAISE)
     _assert_all_fail(outcomes, "NotFiniteError", "rank 1", "4321")
 
 
@@ -130,7 +136,8 @@ def _train_with_nan() -> None:
 
 
 def test_an_error_in_backward_has_the_message() -> None:
-    _assert_all_fail(ranks.run(_train_with_nan, 2), "RuntimeError", "NotFiniteError", "rank 1")
+    outcomes = ranks.run(_train_with_nan, 2, group=RAISE)
+    _assert_all_fail(outcomes, "RuntimeError", "NotFiniteError", "rank 1")
 
 
 def _train_until_killed() -> None:
@@ -325,7 +332,7 @@ def _fail_in_one_part() -> None:
 
 
 def test_a_coalesced_sum_ends_with_its_last_part() -> None:
-    ranks.values(ranks.run(_fail_in_one_part, 2))
+    ranks.values(ranks.run(_fail_in_one_part, 2, group=RAISE))
 
 
 def _leave_with_pending_calls() -> str:

@@ -57,7 +57,8 @@ def test_sums_are_close_and_the_same_bits_at_all_ranks(size: int) -> None:
     assert all(other == first for other in others)
 
 
-def test_sums_are_the_same_bits_with_more_threads() -> None:
+def test_sums_are_the_same_bits_with_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "settings", ranks.SWITCH)
     expected, *_ = ranks.values(ranks.run(_sum_everything, 3))
     more = "[job]\nthreads = 3\n[group]\nswitch_threads = 2\n"
     for found in ranks.values(

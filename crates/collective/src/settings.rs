@@ -60,6 +60,8 @@ pub struct Group {
     pub switch_threads: Option<u16>,
     /// Whether the group has a switch although all its ranks are on one host.
     pub switch: bool,
+    /// Whether ranks also agree before calls that something else carries out.
+    pub check: bool,
 }
 
 impl Group {
@@ -274,7 +276,7 @@ fn read(text: &str) -> Result<(Table, Group)> {
     let mut table: Table = text.parse().context("the settings are TOML for one reader only")?;
     // Who reads the job file looks at the others.
     let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-    let own = ["nonfinite", "precision", "fragments_per_run", "switch_threads", "switch"];
+    let own = ["nonfinite", "precision", "fragments_per_run", "switch_threads", "switch", "check"];
     let own = document.table(&keys)?.table("group", &own)?;
     let choices = [("propagate", NonFinite::Propagate), ("raise", NonFinite::Raise)];
     let precisions =
@@ -289,6 +291,7 @@ fn read(text: &str) -> Result<(Table, Group)> {
             Ok(u16::try_from(threads).ok())
         })?,
         switch: own.or("switch", false, |item| item.boolean())?,
+        check: own.or("check", false, |item| item.boolean())?,
     };
     table.remove("group");
     Ok((table, group))

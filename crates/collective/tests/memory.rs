@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use half::{bf16, f16};
 use proptest::prelude::*;
 use tributary_collective::memory::{Communicator, Memory};
-use tributary_collective::settings::NonFinite;
+use tributary_collective::settings::{self, NonFinite};
 use tributary_collective::{Call, ElementType, Error, Group, Values};
 use tributary_protocol::buffer::Buffer;
 
@@ -19,7 +19,8 @@ fn group<T: Send>(
     ranks: usize,
     work: impl Fn(usize, &Communicator) -> T + Sync,
 ) -> Vec<T> {
-    let memory = Memory::open(ranks, nonfinite).unwrap();
+    let settings = settings::Group { nonfinite, ..settings::Group::default() };
+    let memory = Memory::open(ranks, settings).unwrap();
     let description = memory.description();
     let barrier = Barrier::new(ranks);
     thread::scope(|scope| {
@@ -352,7 +353,7 @@ fn strangers_are_not_let_in() {
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::net::{SocketAddr, UnixStream};
 
-    let memory = Memory::open(2, NonFinite::Propagate).unwrap();
+    let memory = Memory::open(2, settings::Group::default()).unwrap();
     let description = memory.description();
     let first = Communicator::first(memory, 2, TIMEOUT).unwrap();
     let address = SocketAddr::from_abstract_name(first.socket()).unwrap();

@@ -157,6 +157,10 @@ class Communicator:
         They are IP addresses with TCP ports, or names of abstract Unix sockets.
         """
 
+    @property
+    def checks(self) -> bool:
+        """Whether the ranks are to announce what another backend carries out."""
+
     def all_reduce(
         self,
         address: int,

@@ -1,4 +1,4 @@
-"""Collectives that Gloo carries out, after the ranks have checked that they all call them."""
+"""Collectives that Gloo carries out, perhaps after the ranks have checked that they all call them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .work import TributaryWork, writing
 
 
 class DelegatedWork(TributaryWork):
-    """A collective of Gloo, which starts when the ranks have found that they all call it."""
+    """A collective of Gloo, which may start when the ranks have found that they all call it."""
 
     def __init__(
         self,
@@ -146,10 +146,10 @@ class Waiter:
 
 
 class Delegation:
-    """The collectives that wait for their check. They start in the order of the calls.
+    """The collectives of Gloo. They start in the order of the calls.
 
-    Gloo matches the collectives of the ranks by their order. One that not all ranks call would
-    never end, and Gloo could not even be closed.
+    Gloo matches the collectives of the ranks by their order. One that not all ranks call ends with
+    its timeout at best. So a group can have them checked before, which takes a round trip.
     """
 
     def __init__(self) -> None:
@@ -163,10 +163,14 @@ class Delegation:
             return any(work.in_flight for work in self._started)
 
     def submit(self, work: DelegatedWork, elements: int, dtype: str) -> None:
-        """Starts the check of `work`."""
+        """Starts `work`, or its check."""
         # An error in the rendezvous is raised before the work is queued.
-        work.network.join()
+        checks = work.network.checks()
         with self._lock:
+            if not checks:
+                self._started.add(work)
+                work.start()
+                return
             self._waiting.append(work)
             work.network.announce(
                 work.operation, elements, dtype, work, lambda error: self._checked(work, error)

@@ -117,6 +117,19 @@ class Network:
         communicator = self.join()
         self._start(None, work, lambda: communicator.announce(operation, elements, dtype), then)
 
+    def barrier(self, timeout: float | None) -> TributaryWork:
+        """Starts to wait until all ranks have called it."""
+        work = TributaryWork([], 1, self.timeout if timeout is None else timeout)
+        self.announce("barrier", 0, "", work, work.end_part)
+        return work
+
+    def checks(self) -> bool:
+        """Whether the ranks announce each collective that they leave to another backend.
+
+        The settings or, as for PyTorch itself, the variable `TORCH_DISTRIBUTED_DEBUG` ask for it.
+        """
+        return self.join().checks or dist.get_debug_level() != dist.DebugLevel.OFF
+
     def join(self) -> Communicator:
         """Joins the other ranks, unless this has been done."""
         self._owner.check()

@@ -32,7 +32,7 @@ use self::segment::{Claim, Segment};
 use self::sums::{Buffers, Element, How, capacity};
 use crate::group::Patience;
 use crate::outcome::{Callers, Outcome, lock};
-use crate::settings::NonFinite;
+use crate::settings::{self, NonFinite};
 use crate::work::{AVERAGE, SUM};
 use crate::{Call, Counters, Error, Group, Pending, Values, agreement};
 
@@ -52,7 +52,7 @@ const FEW: usize = 16 << 10;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Description {
     socket: String,
-    nonfinite: NonFinite,
+    settings: settings::Group,
 }
 
 /// The memory of a group, in the process of its first rank.
@@ -67,10 +67,10 @@ impl Memory {
     ///
     /// # Errors
     /// If there are too many, or the operating system refuses.
-    pub fn open(ranks: usize, nonfinite: NonFinite) -> Result<Self> {
+    pub fn open(ranks: usize, settings: settings::Group) -> Result<Self> {
         ensure!((2..=1024).contains(&ranks), "{ranks} ranks cannot share memory");
         let (entrance, segment) = Entrance::open(ranks)?;
-        let description = Description { socket: entrance.name().to_owned(), nonfinite };
+        let description = Description { socket: entrance.name().to_owned(), settings };
         Ok(Self { entrance, segment, description })
     }
 
@@ -89,8 +89,7 @@ pub struct Communicator {
     shared: Arc<Shared>,
     /// Until the group is left.
     threads: Mutex<Option<Threads>>,
-    /// The name of the first rank's socket.
-    socket: String,
+    description: Description,
 }
 
 struct Threads {
@@ -175,7 +174,7 @@ impl Communicator {
             segment,
             rank,
             ranks,
-            nonfinite: description.nonfinite,
+            nonfinite: description.settings.nonfinite,
             looks: if ranks <= cores { LOOKS } else { 0 },
             timeout: AtomicU64::new(0),
             stop: AtomicBool::new(false),
@@ -194,13 +193,19 @@ impl Communicator {
         let watch = spawn("watch", Box::new(move || of_watch.watch(connections, &closing)))?;
         let calls = spawn("sums", Box::new(move || of_calls.run()))?;
         let threads = Mutex::new(Some(Threads { calls, watch }));
-        Ok(Self { shared, threads, socket: description.socket.clone() })
+        Ok(Self { shared, threads, description: description.clone() })
     }
 
     /// The name of the abstract Unix socket at one end of each connection.
     #[must_use]
     pub fn socket(&self) -> &str {
-        &self.socket
+        &self.description.socket
+    }
+
+    /// The group's settings.
+    #[must_use]
+    pub fn settings(&self) -> &settings::Group {
+        &self.description.settings
     }
 
     fn end(&self, threads: Threads) {
