@@ -1,4 +1,4 @@
-"""Measures all-reduce and DDP, `tributary` beside other backends, in one run.
+"""Measures all-reduce, other calls, groups and DDP, `tributary` beside other backends, in one run.
 
     python examples/pytorch/measure.py [--ranks 2 4 8] [--backends tributary gloo mpi] [--rounds 3]
 
@@ -77,9 +77,11 @@ def print_table(ranks: int, results: dict[str, dict[str, list[float]]]) -> None:
     print("--- | " + " | ".join("---" for _ in results))
     for name in next(iter(results.values())):
         cells = []
-        for values in (backend[name] for backend in results.values()):
+        for values in (backend.get(name) for backend in results.values()):
             cells.append(
                 f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+                if values
+                else "–"
             )
         print(f"{name} | " + " | ".join(cells))
 
@@ -146,11 +148,32 @@ def work(
         tensor = torch.randn(elements)
         seconds = timed(lambda t=tensor: average([t]))
         figures[f"all-reduce of {title}, Gb/s"] = elements * 32 / seconds / 1e9
+    if backend != "mpi":
+        figures |= call()
     figures |= train(average, ranks)
     dist.barrier()
     dist.destroy_process_group()
     if rank == 0:
         tell(figures)
+
+
+def call() -> dict[str, float]:
+    """Calls that carry little, and groups: their milliseconds."""
+    integer = torch.zeros(1, dtype=torch.int64)
+    little = torch.zeros(1000)
+    gathered = torch.zeros(1000 * dist.get_world_size())
+
+    def group() -> None:
+        dist.all_reduce(little, group=dist.new_group())
+
+    calls: dict[str, Callable[[], object]] = {
+        "all-reduce of 4 KB": lambda: dist.all_reduce(little),
+        "all-reduce of an int64": lambda: dist.all_reduce(integer),
+        "all-gather of 4 KB": lambda: dist.all_gather_into_tensor(gathered, little),
+        "barrier": dist.barrier,
+        "a new group and its first sum": group,
+    }
+    return {f"{title}, ms": 1e3 * timed(step) for title, step in calls.items()}
 
 
 def average_by_backend(tensors: list[torch.Tensor]) -> None:

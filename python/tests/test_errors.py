@@ -220,7 +220,7 @@ def _sum_until_stopped(victim: int) -> tuple[str, float]:
     if rank == victim:
         os.kill(os.getpid(), signal.SIGSTOP)
     stopped = time.monotonic()
-    with pytest.raises(tributary.PeerLostError) as caught:
+    with pytest.raises(tributary.Error) as caught:
         while True:
             dist.all_reduce(torch.ones(1000))
     if rank == 2:
@@ -229,10 +229,18 @@ def _sum_until_stopped(victim: int) -> tuple[str, float]:
 
 
 @pytest.mark.parametrize("victim", [0, 1])
-def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int) -> None:
-    outcomes = ranks.values(ranks.run(_sum_until_stopped, 3, victim))
+def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int, way: str) -> None:
+    # Ranks that share memory see whether a process has ended, and otherwise wait for it.
+    in_memory = way == "memory"
+    timeout = 6.0 if in_memory else 60.0
+    outcomes = ranks.values(ranks.run(_sum_until_stopped, 3, victim, group_timeout=timeout))
     text, seconds = outcomes.pop(victim)
     assert seconds < SOON, (text, seconds)
+    if in_memory:
+        for text, seconds in outcomes:
+            assert f"rank {victim} has not made call" in text, text
+            assert 4 < seconds < SOON, (text, seconds)
+        return
     if victim != 0:
         assert text.startswith(f"rank {victim} is gone: "), text
     for text, seconds in outcomes:
@@ -240,8 +248,8 @@ def test_a_stopped_rank_is_named_and_fails_when_it_goes_on(victim: int) -> None:
         assert 4 < seconds < SOON, (text, seconds)
 
 
-class _StopsInBarrier:
-    """A Gloo whose barrier stops the process. The ranks have already agreed to call it."""
+class _StopsInSum:
+    """A Gloo whose sums stop the process."""
 
     def __init__(self, gloo: Any) -> None:
         self._gloo = gloo
@@ -249,24 +257,25 @@ class _StopsInBarrier:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._gloo, name)
 
-    def barrier(self, opts: Any) -> Any:
+    def allreduce(self, tensors: list[torch.Tensor], opts: Any) -> Any:
         os.kill(os.getpid(), signal.SIGSTOP)
         # Another thread can take the signal, which then stops this one a little later.
         time.sleep(1)
-        return self._gloo.barrier(opts)
+        return self._gloo.allreduce(tensors, opts)
 
 
-def _meet_until_stopped() -> tuple[str, float]:
+def _sum_by_gloo_until_stopped() -> tuple[str, float]:
     rank = dist.get_rank()
     processes: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(processes, os.getpid())
+    dist.barrier()
     if rank == 1:
         backend = dist.group.WORLD._get_backend(torch.device("cpu"))
-        backend._gloo = _StopsInBarrier(backend._gloo)
+        backend._gloo = _StopsInSum(backend._gloo)
     stopped = time.monotonic()
     with pytest.raises(RuntimeError) as caught:
-        dist.barrier()
-        # Gloo's barrier may be over before the rank that was stopped learns that it counts as dead.
+        dist.all_reduce(torch.ones(3, dtype=torch.int64))
+        # It may be over before the rank that was stopped learns that it counts as dead.
         assert rank == 1
         dist.barrier()
     if rank == 2:
@@ -274,8 +283,10 @@ def _meet_until_stopped() -> tuple[str, float]:
     return f"{type(caught.value).__name__}: {caught.value}", time.monotonic() - stopped
 
 
-def test_a_rank_that_stops_within_gloo_is_named() -> None:
-    outcomes = ranks.values(ranks.run(_meet_until_stopped, 3))
+def test_a_rank_that_stops_within_gloo_is_named(way: str) -> None:
+    if way == "memory":
+        pytest.skip("ranks that share memory wait for a process that is stopped")
+    outcomes = ranks.values(ranks.run(_sum_by_gloo_until_stopped, 3))
     for rank, (text, seconds) in enumerate(outcomes):
         assert "PeerLostError: rank 1 is gone: " in text, (rank, text)
         assert seconds < SOON, (rank, seconds)

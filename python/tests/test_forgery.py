@@ -78,7 +78,8 @@ def _sum_often() -> int:
 
 
 @pytest.mark.parametrize("spoofs", [False, True])
-def test_only_a_false_source_does_harm(spoofs: bool) -> None:
+def test_only_a_false_source_does_harm(spoofs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranks, "settings", ranks.SWITCH)
     if os.geteuid() != 0:
         pytest.skip("the test reads packets, which needs root")
     forger = _Forger(spoofs)

@@ -38,9 +38,17 @@ def _connect_all(size: int, timeout: float = 10.0) -> list[rendezvous.Fabric | B
 
 
 def test_only_the_first_rank_has_a_switch() -> None:
+    tributary.configure("group.switch = true")
     fabrics = _connect_all(3)
     assert [fabric.switch is not None for fabric in fabrics] == [True, False, False]
     for fabric in reversed(fabrics):
+        fabric.close()
+
+
+def test_ranks_of_one_host_need_no_switch() -> None:
+    fabrics = _connect_all(3)
+    assert not any(fabric.switch for fabric in fabrics)
+    for fabric in fabrics:
         fabric.close()
 
 
@@ -55,6 +63,7 @@ def test_a_problem_at_one_rank_is_raised_at_all(monkeypatch: pytest.MonkeyPatch)
             self.addresses = [f"{address}:{port + 1}" for port in range(sockets)]
 
     monkeypatch.setattr(rendezvous, "Endpoint", Endpoint)
+    tributary.configure("group.switch = true")
     results = _connect_all(3)
     assert all("no free port" in str(error) for error in results), results
     assert all(str(error).count("rank") <= 1 for error in results), results

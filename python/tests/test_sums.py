@@ -360,7 +360,7 @@ def _mistake_an_average() -> None:
 
 
 def test_an_average_of_integers_is_no_sum() -> None:
-    for outcome in ranks.run(_mistake_an_average, 2):
+    for outcome in ranks.run(_mistake_an_average, 2, group="check = true\n"):
         assert outcome.error and outcome.error.startswith("MismatchError"), outcome.error
         assert "all_reduce (AVG) of 3 " in outcome.error, outcome.error
 

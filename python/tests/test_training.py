@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import warnings
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,8 @@ def _assert_same_training(ours: list[float], gloo: list[float]) -> None:
 def test_digits_train_as_with_gloo(tmp_path: Path, size: int) -> None:
     pytest.importorskip("sklearn", reason="the example needs scikit-learn")
     gloo, _ = _train(tmp_path, size, "gloo", "--steps", "200")
-    for backend in ("tributary", "hook"):
-        losses, printed = _train(tmp_path, size, backend, "--steps", "200")
+    for backend, way in product(("tributary", "hook"), (ranks.MEMORY, ranks.SWITCH)):
+        losses, printed = _train(tmp_path, size, backend, "--steps", "200", settings=way)
         assert len(losses) == 200
         _assert_same_training(losses, gloo)
         assert re.search(r"weights at all ranks +identical", printed), printed

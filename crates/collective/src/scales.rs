@@ -160,7 +160,7 @@ mod tests {
         let auto = plan(Precision::Auto);
         assert_eq!(auto.points.iter().map(|point| point.rest).collect::<Vec<_>>(), [0, 29, 0, 0]);
         assert_eq!(auto.doubled, [(64..128, Point { exponent: 22, rest: 29 })]);
-        assert_eq!(auto.not_finite, [192..200]);
+        assert_eq!((auto.not_finite.len(), auto.not_finite.first()), (1, Some(&(192..200))));
         assert_eq!(plan(Precision::Single).doubled, []);
         assert_eq!(plan(Precision::Double).doubled.len(), 4);
         assert_eq!(auto.fragments(64).last().unwrap().0, 192..200);

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
-use tributary_collective::{Call, Communicator, GroupSwitch, Ranks, Settings, Values, tunnels};
+use tributary_collective::{
+    Call, Communicator, Group as _, GroupSwitch, Ranks, Settings, Values, tunnels,
+};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 

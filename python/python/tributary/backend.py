@@ -69,8 +69,8 @@ def _create(options: Any, _backend_options: object) -> TributaryBackend:
 class TributaryBackend(Backend):
     """Sums and averages dense floating-point tensors in the network, and does the rest by Gloo.
 
-    At every collective, the ranks check that they all call the same one. A group of one rank does
-    not use the network.
+    At every sum and barrier, the ranks check that they all call the same one, and at other
+    collectives if the settings ask for it. A group of one rank does not use the network.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:

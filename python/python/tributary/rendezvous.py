@@ -139,7 +139,7 @@ def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric |
                 if rank == 0:
                     warnings.warn(
                         f"{len(hosts)} ranks are on {len(set(hosts))} hosts, and a switch counts one for each "
-                        "host: they are summed in the process of rank 0, not by the switches of their job",
+                        "host: the switches of their job do not sum them",
                         RuntimeWarning,
                         stacklevel=2,
                     )

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tributary_collective::{Call, Communicator, Description, Station, Values, admission};
+use tributary_collective::{
+    Call, Communicator, Description, Group as _, Station, Values, admission,
+};
 use tributary_protocol::buffer::Buffer;
 
 /// Number of the rank in the environment; the other variables are those of the Python package.
