@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::create_exception;
-use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyValueError};
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tributary_collective as group;
@@ -260,7 +260,8 @@ impl PyMemory {
         let Some(settings) = group::settings::in_memory(settings).map_err(other)? else {
             return Ok(None);
         };
-        let memory = Memory::open(ranks, settings).map_err(other)?;
+        let memory = Memory::open(ranks, settings)
+            .map_err(|error| PyOSError::new_err(format!("{error:#}")))?;
         let description = memory.description();
         Ok(Some(Self { memory: Some(memory), ranks, description }))
     }

@@ -213,6 +213,24 @@ def test_a_killed_rank_is_named_at_once_though_its_children_live(victim: int) ->
     assert all(seconds < 4 for seconds in ranks.values(outcomes)), outcomes
 
 
+def _leave_while_a_child_lives() -> float:
+    dist.all_reduce(torch.ones(10))
+    child = os.fork()
+    if child == 0:
+        time.sleep(15)
+        os._exit(0)
+    began = time.monotonic()
+    dist.destroy_process_group()
+    seconds = time.monotonic() - began
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return seconds
+
+
+def test_a_child_does_not_keep_a_rank_from_leaving() -> None:
+    assert all(seconds < 8 for seconds in ranks.values(ranks.run(_leave_while_a_child_lives, 2)))
+
+
 def _sum_until_stopped(victim: int) -> tuple[str, float]:
     rank = dist.get_rank()
     processes: list[Any] = [None] * dist.get_world_size()

@@ -2,8 +2,8 @@
 //! lent, and a failure names a rank.
 //!
 //! Ranks that are all on one host add [in memory](memory). Any other group is a job of Tributary, and each rank a
-//! worker of it, which takes part at the job's controller like any other. The first rank hosts the job's [`GroupSwitch`]: an embedded switch and its controller, over UDP and without
-//! privileges. Or it has the job [admitted](admission) at the controller of a network. Each rank has a
+//! worker of it, which takes part at the job's controller like any other. The first rank hosts the job's
+//! [`GroupSwitch`]: an embedded switch and its controller, over UDP and without privileges. Or it has the job [admitted](admission) at the controller of a network. Each rank has a
 //! [`Communicator`].
 //!
 //! | module | content |

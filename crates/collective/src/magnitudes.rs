@@ -82,7 +82,7 @@ impl Magnitudes {
     }
 }
 
-/// The greatest power of two below which only a few values are that are not zero.
+/// The greatest power of two below which at most one in a thousand non-zero values lies.
 fn low(values: &[f32]) -> i32 {
     const LEAST: i32 = -149;
     let mut counts = [0_usize; 277];

@@ -50,6 +50,8 @@ type Parts = Vec<Range<usize>>;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Plan {
     points: Vec<Point>,
+    /// The power of two whose inverse is the last unit of the blocks that lose most.
+    coarsest: i32,
     /// Elements that are summed as two integers each, and of which each is a part with a scale.
     pub(crate) doubled: Vec<(Range<usize>, Point)>,
     /// Elements of which some are NaN or infinite, at some rank.
@@ -74,8 +76,12 @@ impl Plan {
         let doubled = doubled.map(|(at, point)| (place(at), *point)).collect();
         let not_finite = all.iter().enumerate().filter(|(_, block)| !block.finite);
         let not_finite = not_finite.map(|(at, _)| place(at)).collect();
+        // Zeros lose nothing.
+        let with_values = all.iter().zip(&points).filter(|(block, _)| block.range.is_some());
+        let last = with_values.map(|(_, point)| i32::from(point.exponent) + i32::from(point.rest));
+        let coarsest = last.min().unwrap_or_default();
         let points = blocks.of_fragments().map(|block| points[block]).collect();
-        Self { points, doubled, not_finite, elements }
+        Self { points, coarsest, doubled, not_finite, elements }
     }
 
     pub(crate) fn scales(&self) -> Scales {
@@ -94,9 +100,7 @@ impl Plan {
 
     /// Half a unit at the coarsest scale: values below it become zero.
     pub(crate) fn coarsest_half(&self) -> f64 {
-        let least =
-            self.points.iter().map(|point| i32::from(point.exponent) + i32::from(point.rest));
-        0.5 * f64::from(-least.min().unwrap_or_default()).exp2()
+        0.5 * f64::from(-self.coarsest).exp2()
     }
 }
 

@@ -66,9 +66,13 @@ fn value(rank: usize, call: usize, at: usize) -> f32 {
     [1.0, 1e-6, 300.0, 1e9, 1e-30][(call + at) % 5] * (hash as f32 / 10_007.0 - 0.5)
 }
 
-/// Added in the order of the ranks, and rounded once.
+/// Added in the order of the ranks, divided, and rounded.
+fn sum_over(ranks: usize, divisor: f64, value: impl Fn(usize) -> f32) -> f32 {
+    ((0..ranks).map(|rank| f64::from(value(rank))).sum::<f64>() / divisor) as f32
+}
+
 fn sum(ranks: usize, value: impl Fn(usize) -> f32) -> f32 {
-    (0..ranks).map(|rank| f64::from(value(rank))).sum::<f64>() as f32
+    sum_over(ranks, 1.0, value)
 }
 
 #[test]
@@ -90,8 +94,8 @@ fn overlapping_sums_are_rounded_once_and_the_same_at_all_ranks() {
             }
             for (call, sums) in memory.iter().enumerate() {
                 for (at, found) in sums.iter().enumerate() {
-                    let exact = sum(ranks, |rank| value(rank, call, at));
-                    let exact = if call % 2 == 1 { exact / ranks as f32 } else { exact };
+                    let divisor = if call % 2 == 1 { ranks as f64 } else { 1.0 };
+                    let exact = sum_over(ranks, divisor, |rank| value(rank, call, at));
                     assert_eq!(found.to_bits(), exact.to_bits(), "{ranks} {call} {at}");
                 }
             }
@@ -119,9 +123,9 @@ fn short_floats_are_summed_as_wide_ones() {
             let divisor = if average { 3.0 } else { 1.0 };
             for at in 0..size {
                 let of = |rank| value(rank, 0, at) % 1e4;
-                let exact = sum(3, |rank| f16::from_f32(of(rank)).to_f32()) / divisor;
+                let exact = sum_over(3, divisor, |rank| f16::from_f32(of(rank)).to_f32());
                 assert_eq!(half[at].to_bits(), f16::from_f32(exact).to_bits(), "{at}");
-                let exact = sum(3, |rank| bf16::from_f32(of(rank)).to_f32()) / divisor;
+                let exact = sum_over(3, divisor, |rank| bf16::from_f32(of(rank)).to_f32());
                 assert_eq!(brain[at].to_bits(), bf16::from_f32(exact).to_bits(), "{at}");
             }
         }

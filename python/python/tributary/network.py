@@ -126,9 +126,9 @@ class Network:
     def checks(self) -> bool:
         """Whether the ranks announce each collective that they leave to another backend.
 
-        The settings or, as for PyTorch itself, the variable `TORCH_DISTRIBUTED_DEBUG` ask for it.
+        The settings or, as for PyTorch itself, `TORCH_DISTRIBUTED_DEBUG=DETAIL` at all ranks ask for it.
         """
-        return self.join().checks or dist.get_debug_level() != dist.DebugLevel.OFF
+        return self.join().checks or dist.get_debug_level() == dist.DebugLevel.DETAIL
 
     def join(self) -> Communicator:
         """Joins the other ranks, unless this has been done."""

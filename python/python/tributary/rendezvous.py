@@ -91,17 +91,20 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     switch = communicator = None
     try:
         with board.reporting_errors("host", "sockets", "endpoint", "fabric", "joined"):
-            memory = Memory.open(settings.current(), size) if rank == 0 else None
-            # With it, the first rank's host may be all that the others need to know.
-            described = f"\n{memory.description}" if memory is not None else ""
-            board.post("host", _host() + described)
+            memory = _memory(size) if rank == 0 else None
+            description = memory.description if memory is not None else ""
+            board.post("host", "\n".join((_host(), _user(), description)))
             posted = board.read_all("host", "reached Tributary's rendezvous")
-            hosts = [text.partition("\n")[0] for text in posted]
-            described = posted[0].partition("\n")[2]
-            if described and len(set(hosts)) == 1:
+            hosts, users, descriptions = zip(*(text.split("\n") for text in posted))
+            described = descriptions[0]
+            if described and len(set(hosts)) == len(set(users)) == 1:
                 if memory is not None:
-                    return Fabric(Communicator.first(memory, timeout), None)
-                return Fabric(Communicator.in_memory(described, rank, size, timeout), None)
+                    communicator = Communicator.first(memory, timeout)
+                else:
+                    communicator = Communicator.in_memory(described, rank, size, timeout)
+                board.post("joined", "yes")
+                board.read_all("joined", "come by the memory of the first rank")
+                return Fabric(communicator, None)
             address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
             if rank == 0:
                 plan = Plan(settings.current(), size, hosts.count(hosts[0]), timeout)
@@ -125,6 +128,16 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
         _abandon(communicator, switch)
         raise
     return Fabric(communicator, switch)
+
+
+def _memory(size: int) -> Memory | None:
+    """Memory that the ranks may share, unless the settings ask for a switch."""
+    try:
+        return Memory.open(settings.current(), size)
+    except OSError as error:
+        # A sandbox may forbid it.
+        warnings.warn(f"no memory can be shared: {error}", RuntimeWarning, stacklevel=2)
+        return None
 
 
 def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric | None:
@@ -282,6 +295,14 @@ def _host() -> str:
         except OSError:
             continue
     return " ".join(parts)
+
+
+def _user() -> str:
+    """A text that two processes of a host have in common if they can share memory."""
+    namespace = ""
+    with contextlib.suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/user")
+    return f"{os.geteuid()} {namespace}"
 
 
 def _own_address() -> str:

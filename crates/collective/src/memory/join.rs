@@ -16,6 +16,7 @@ use anyhow::{Context, Result, ensure};
 use rand::RngCore as _;
 use rustix::cmsg_space;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -30,6 +31,9 @@ const NAME: usize = 12;
 
 /// Time for a rank to say which one it is.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The shortest time for the first rank to hand out the memory.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The first rank's way in for the others.
 pub(super) struct Entrance {
@@ -75,8 +79,7 @@ impl Entrance {
     }
 
     /// Lets a rank in.
-    fn admit(&self, ranks: usize) -> Result<(usize, UnixStream)> {
-        let (mut stream, _) = self.listener.accept()?;
+    fn admit(&self, mut stream: UnixStream, ranks: usize) -> Result<(usize, UnixStream)> {
         check_user(&stream)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         let mut rank = [0; 2];
@@ -99,11 +102,17 @@ fn check_user(stream: &UnixStream) -> Result<()> {
 }
 
 /// Joins the group of the first rank whose socket has this name.
-pub(super) fn join(name: &str, rank: usize, ranks: usize) -> Result<(Connections, Segment)> {
+pub(super) fn join(
+    name: &str,
+    rank: usize,
+    ranks: usize,
+    timeout: Duration,
+) -> Result<(Connections, Segment)> {
     let connect = || -> Result<_> {
         let mut stream = UnixStream::connect_addr(&address(name)?)?;
         check_user(&stream)?;
         stream.write_all(&u16::try_from(rank)?.to_le_bytes())?;
+        stream.set_read_timeout(Some(timeout.max(SHORTEST)))?;
         let segment = Segment::open(receive_file(&stream)?, ranks)?;
         Ok((Connections { entrance: None, streams: vec![(0, stream)], ranks }, segment))
     };
@@ -114,7 +123,14 @@ fn receive_file(stream: &UnixStream) -> Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
-    recvmsg(stream, &mut [IoSliceMut::new(&mut byte)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    loop {
+        let mut bytes = [IoSliceMut::new(&mut byte)];
+        match recvmsg(stream, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            // The process has handled a signal.
+            Err(Errno::INTR) => {}
+            received => break received?,
+        };
+    };
     let files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
@@ -142,7 +158,7 @@ impl Connections {
                     self.entrance.iter().map(|at| PollFd::new(&at.listener, PollFlags::IN)),
                 );
                 match poll(&mut watched, None) {
-                    Err(rustix::io::Errno::INTR) => continue,
+                    Err(Errno::INTR) => continue,
                     result => result?,
                 };
                 let ready = |at: usize| watched.get(at).is_some_and(|fd| !fd.revents().is_empty());
@@ -157,7 +173,9 @@ impl Connections {
                 return Ok(Found::Gone(self.streams.swap_remove(gone).0));
             }
             if let Some(entrance) = self.entrance.as_ref().filter(|_| someone) {
-                match entrance.admit(self.ranks) {
+                // If there are too many files, for instance, no other rank can join.
+                let (stream, _) = entrance.listener.accept()?;
+                match entrance.admit(stream, self.ranks) {
                     Ok((rank, _)) if self.streams.iter().any(|(other, _)| *other == rank) => {
                         tracing::warn!("a second process claims to be rank {rank}");
                     }

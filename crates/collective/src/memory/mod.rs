@@ -3,8 +3,8 @@
 //! Each rank has a thread that carries out its calls in their order, in *steps*: a rank takes a step when it has
 //! written what the others need, and waits until all have taken as many. Before the first step of a call it writes
 //! what it calls, so that all ranks see a difference before they touch any value. Of many values each rank adds up a
-//! share; few are added up by every rank, which saves a step. Sums are those of floats, in the order of the ranks and
-//! rounded once.
+//! share; few are added up by every rank, which saves a step. Sums are those of double precision in the order of the
+//! ranks, divided for an average, and rounded; those of 16-bit types to `f32` before.
 //!
 //! | module | content |
 //! | --- | --- |
@@ -17,6 +17,7 @@ mod segment;
 mod sums;
 
 use std::collections::VecDeque;
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -107,7 +108,7 @@ struct Shared {
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
     stop: AtomicBool,
-    /// Ends the watch over the connections, and so the connections, when it is dropped.
+    /// Ends the watch over the connections, and so the connections, when it is shut down.
     watching: Mutex<Option<UnixStream>>,
     state: Mutex<State>,
     called: Condvar,
@@ -156,7 +157,7 @@ impl Communicator {
     pub fn join(description: &str, rank: usize, ranks: usize, timeout: Duration) -> Result<Self> {
         let description: Description =
             serde_json::from_str(description).context("not the description of a group")?;
-        let (connections, segment) = join::join(&description.socket, rank, ranks)?;
+        let (connections, segment) = join::join(&description.socket, rank, ranks, timeout)?;
         Self::start(connections, segment, &description, (rank, ranks), timeout)
     }
 
@@ -190,8 +191,9 @@ impl Communicator {
             thread.context("cannot start a thread")
         };
         let (of_calls, of_watch) = (Arc::clone(&shared), Arc::clone(&shared));
-        let watch = spawn("watch", Box::new(move || of_watch.watch(connections, &closing)))?;
+        // Without the other thread, this one has nothing to carry out: it ends with the process.
         let calls = spawn("sums", Box::new(move || of_calls.run()))?;
+        let watch = spawn("watch", Box::new(move || of_watch.watch(connections, &closing)))?;
         let threads = Mutex::new(Some(Threads { calls, watch }));
         Ok(Self { shared, threads, description: description.clone() })
     }
@@ -215,7 +217,7 @@ impl Communicator {
         // The panic hook has reported a panic of a thread.
         drop(calls.join());
         self.shared.break_up(&Error::Closed);
-        drop(lock(&self.shared.watching).take());
+        self.shared.end_watch();
         drop(watch.join());
         self.shared.callers.end();
     }
@@ -309,8 +311,11 @@ impl Shared {
                         continue;
                     }
                     // If another rank has failed before, that one is named.
-                    self.segment.fail(rank, "is gone: its process has ended");
-                    self.look_for_failure();
+                    let why = "is gone: its process has ended";
+                    self.segment.fail(rank, why);
+                    let (rank, why) =
+                        self.segment.failure().unwrap_or_else(|| (rank, why.to_owned()));
+                    self.break_up(&self.lost(rank, why));
                     break;
                 }
                 Err(error) => {
@@ -376,7 +381,7 @@ impl Shared {
                     NonFinite::Propagate => None,
                 };
                 let claim = claim(operation, values.len() as u64, element.name(), refused);
-                let divisor = average.then_some(self.ranks as f32);
+                let divisor = average.then_some(self.ranks as f64);
                 let how = How { element, divisor };
                 match values {
                     Values::Single(mut values) => {
@@ -446,7 +451,7 @@ impl Shared {
     /// Takes a step, and waits until all ranks have taken as many.
     fn step(&self, outcome: &Outcome, place: &mut Place) -> Result<(), Error> {
         place.steps = place.steps.wrapping_add(1);
-        self.segment.step(self.rank);
+        self.segment.step(self.rank, place.steps);
         let mut looks = self.looks;
         loop {
             let turn = self.segment.turn();
@@ -467,7 +472,7 @@ impl Shared {
             return Err(self.lost(rank, why));
         }
         if self.stop.load(Ordering::Relaxed) {
-            return Err(Error::Closed);
+            return Err(lock(&self.state).broken.clone().unwrap_or(Error::Closed));
         }
         if let Some(calls) = self.segment.left(missing).filter(|calls| *calls <= outcome.number) {
             let begun = lock(&self.state).begun;
@@ -501,13 +506,6 @@ impl Shared {
         Error::TimedOut { waited: outcome.begun.elapsed(), what }
     }
 
-    /// Breaks the group if another rank has failed.
-    fn look_for_failure(&self) {
-        if let Some((rank, why)) = self.segment.failure() {
-            self.break_up(&self.lost(rank, why));
-        }
-    }
-
     /// Marks the group as failed, here and at the others. The call that is under way fails once its memory is not used
     /// any more.
     fn break_up(&self, error: &Error) {
@@ -525,13 +523,21 @@ impl Shared {
             if *error != Error::Closed {
                 self.segment.fail(self.rank, &format!("gave up: {error}"));
             }
-            drop(lock(&self.watching).take());
+            self.end_watch();
         }
         self.segment.wake();
         self.failure.set(Err(error.clone()));
         for (call, outcome) in waiting {
             drop(call);
             outcome.set(Err(error.clone()));
+        }
+    }
+
+    /// Ends the watch over the connections, also if a forked process has a copy of this end.
+    fn end_watch(&self) {
+        if let Some(end) = lock(&self.watching).take() {
+            // The watch may have ended.
+            drop(end.shutdown(Shutdown::Both));
         }
     }
 

@@ -84,10 +84,15 @@ unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
 
+/// The beginning of a text that fits a claim.
+fn shortened(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT)]
+}
+
 /// Copies text to words, from its beginning.
 fn write_text(words: &[AtomicU64], text: &str) {
-    let bytes = &text.as_bytes()[..text.floor_char_boundary(8 * words.len())];
-    let mut parts = bytes.chunks(8);
+    let text = &text[..text.floor_char_boundary(8 * words.len())];
+    let mut parts = text.as_bytes().chunks(8);
     for word in words {
         let mut part = [0; 8];
         let bytes = parts.next().unwrap_or_default();
@@ -199,6 +204,8 @@ impl Segment {
         place.kind.load(Ordering::Relaxed) == claim.kind
             && place.elements.load(Ordering::Relaxed) == claim.elements
             && place.refused.load(Ordering::Relaxed) == 0
+            // Two operations may have the same number.
+            && read_text(&place.text) == shortened(&claim.text)
     }
 
     /// What all ranks call.
@@ -215,10 +222,13 @@ impl Segment {
         (0..self.ranks).map(claim).collect()
     }
 
-    /// A rank has taken another step: what it wrote before is for the others to read.
-    pub(super) fn step(&self, rank: usize) {
-        self.rank(rank).step.fetch_add(1, Ordering::SeqCst);
-        self.wake();
+    /// A rank has taken another step, its last one being `steps`: what it wrote before is for the others to read.
+    pub(super) fn step(&self, rank: usize, steps: u32) {
+        self.rank(rank).step.store(steps, Ordering::SeqCst);
+        // Whoever sleeps waits for all.
+        if self.missing(steps).is_none() {
+            self.wake();
+        }
     }
 
     /// The first rank that has not taken so many steps.

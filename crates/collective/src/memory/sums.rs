@@ -80,7 +80,7 @@ fn round(totals: &[f64], sums: &mut [f32]) {
 pub(super) struct How {
     pub(super) element: ElementType,
     /// By what sums are divided.
-    pub(super) divisor: Option<f32>,
+    pub(super) divisor: Option<f64>,
 }
 
 /// The ranks' buffers of one number, where each has written its values and taken a step since.
@@ -109,22 +109,22 @@ impl Buffers<'_> {
         unsafe { slice::from_raw_parts(start.add(place.start).as_ptr(), place.len()) }
     }
 
-    /// The sums of all ranks' elements of a place, in the order of the ranks and rounded once.
+    /// The sums of all ranks' elements of a place, in the order of the ranks.
     pub(super) fn add_up<T: Element>(&self, place: Range<usize>, how: How, sums: &mut [T]) {
         let (mut totals, mut wide) = ([0.0_f64; PART], [0.0_f32; PART]);
         for (part, sums) in place.clone().step_by(PART).zip(sums.chunks_mut(PART)) {
             let place = part..part + sums.len();
             let (totals, wide) = (&mut totals[..sums.len()], &mut wide[..sums.len()]);
-            // Of which each sum is that of the values alone.
+            // Added to any value, -0.0 included, it changes nothing.
             totals.fill(-0.0);
             for rank in 0..self.ranks {
                 T::widen(self.read(rank, place.clone()), wide, how.element);
                 add(totals, wide);
             }
-            round(totals, wide);
             if let Some(divisor) = how.divisor {
-                wide.iter_mut().for_each(|sum| *sum /= divisor);
+                totals.iter_mut().for_each(|sum| *sum /= divisor);
             }
+            round(totals, wide);
             T::narrow(wide, sums, how.element);
         }
     }
