@@ -128,9 +128,12 @@ fn receive_file(stream: &UnixStream) -> Result<OwnedFd> {
         match recvmsg(stream, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC) {
             // The process has handled a signal.
             Err(Errno::INTR) => {}
-            received => break received?,
+            received => {
+                received?;
+                break;
+            }
         };
-    };
+    }
     let files = control.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
