@@ -1,6 +1,6 @@
 //! The fixed-point scale of each fragment: a power of two, as fine as the values of its block permit.
 //!
-//! All ranks know the [magnitudes](crate::magnitudes) of the values of all, and so choose the same scales, at which no
+//! All ranks know the magnitudes of the values of all, and so choose the same scales, at which no
 //! sum overflows. A block whose values differ so much that one integer each does not hold them is summed in two: the
 //! first is small enough for its sum to be exact as an `f32`, and the second has what is below its unit.
 
