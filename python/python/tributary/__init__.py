@@ -1,15 +1,15 @@
 """All-reduce inside the network for PyTorch.
 
 Dense sums and averages of `float32`, `float16` and `bfloat16` tensors are computed by switches
-between the ranks, or in memory if all are on one host, every other collective by Gloo. There are two ways in:
+between the ranks, or in memory if all are on one host. Gloo does the rest. There are two ways in:
 
 - The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Scripts need
   not import this package.
 - The communication hook, for older versions or beside another backend:
   `model.register_comm_hook(tributary.State(), tributary.allreduce_hook)`.
 
-With nothing else running, the first rank starts a switch and its controller in its own process if there
-are several hosts.
+With nothing else running, the first rank starts a switch and its controller in its own process if
+there are several hosts.
 """
 
 from __future__ import annotations

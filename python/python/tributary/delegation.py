@@ -1,4 +1,4 @@
-"""Collectives that Gloo carries out, perhaps after the ranks have checked that they all call them."""
+"""Collectives that Gloo carries out, perhaps after a check that all ranks call them."""
 
 from __future__ import annotations
 

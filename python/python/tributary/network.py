@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore, Store
+from torch._C._distributed_c10d import DebugLevel, PrefixStore, Store, get_debug_level
 from torch.distributed import ProcessGroup
 
 from . import process
@@ -126,9 +126,10 @@ class Network:
     def checks(self) -> bool:
         """Whether the ranks announce each collective that they leave to another backend.
 
-        The settings or, as for PyTorch itself, `TORCH_DISTRIBUTED_DEBUG=DETAIL` at all ranks ask for it.
+        The settings or, as for PyTorch itself, `TORCH_DISTRIBUTED_DEBUG=DETAIL` at all ranks ask
+        for it.
         """
-        return self.join().checks or dist.get_debug_level() == dist.DebugLevel.DETAIL
+        return self.join().checks or get_debug_level() == DebugLevel.DETAIL
 
     def join(self) -> Communicator:
         """Joins the other ranks, unless this has been done."""

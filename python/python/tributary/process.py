@@ -14,7 +14,6 @@ from typing import Protocol, Union
 
 from ._native import Error
 
-
 # An IP address with a TCP port, or the name of an abstract Unix socket.
 Peer = Union["tuple[str, int]", bytes]
 
