@@ -1,5 +1,7 @@
 //! Groups of ranks, each a thread with its own communicator; all but the first over UDP.
 
+mod common;
+
 use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
@@ -12,7 +14,7 @@ use tributary_collective::{
     Values, tunnels,
 };
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+use self::common::{TIMEOUT, check_late, wait_for_a_late_rank};
 
 /// Runs `work` at each rank of a group, and returns what each rank returned. The group must leave no
 /// aggregator in use if all ranks leave in order.
@@ -464,24 +466,9 @@ fn a_rank_that_dies_leaves_or_is_late_is_named() {
     assert_eq!(errors, [Some(left.into()), None, Some(left.into())]);
 
     let errors = group("", 3, |rank, communicator| {
-        if rank == 0 {
-            barrier.wait();
-            return String::new();
-        }
-        let call = communicator.call(reduce(vec![1.0; 100]));
-        if rank == 1 {
-            // One rank that loses patience is enough: the sum must not succeed at the others.
-            assert_eq!(call.wait(Duration::from_secs(1)), None);
-            let error = call.time_out().to_string();
-            barrier.wait();
-            return error;
-        }
-        let error = call.wait(TIMEOUT).expect("in time").unwrap_err().to_string();
-        barrier.wait();
-        error
+        wait_for_a_late_rank(rank.into(), communicator, &barrier)
     });
-    assert!(errors[1].ends_with("rank 0 has not made call 0"), "{}", errors[1]);
-    assert!(errors[2].starts_with("rank 1 gave up: no result within 1"), "{}", errors[2]);
+    check_late(&errors);
 }
 
 #[test]

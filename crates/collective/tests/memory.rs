@@ -1,5 +1,7 @@
 //! Groups of ranks that share memory, each rank a thread with its own mapping and connection.
 
+mod common;
+
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use tributary_collective::settings::{self, NonFinite};
 use tributary_collective::{Call, ElementType, Error, Group, Values};
 use tributary_protocol::buffer::Buffer;
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+use self::common::{TIMEOUT, check_late, wait_for_a_late_rank};
 
 /// Runs `work` at each rank of a group, and returns what each rank returned.
 fn group<T: Send>(
@@ -230,24 +232,9 @@ fn a_rank_that_gives_up_leaves_or_is_late_is_named() {
     assert_eq!(errors, [None, Some(left.into()), Some(left.into())]);
 
     let errors = group(NonFinite::Propagate, 3, |rank, communicator| {
-        if rank == 0 {
-            barrier.wait();
-            return String::new();
-        }
-        let call = communicator.call(ones(100));
-        if rank == 1 {
-            // One rank that loses patience is enough: the sum must not succeed at the others.
-            assert_eq!(call.wait(Duration::from_secs(1)), None);
-            let error = call.time_out().to_string();
-            barrier.wait();
-            return error;
-        }
-        let error = call.wait(TIMEOUT).expect("in time").unwrap_err().to_string();
-        barrier.wait();
-        error
+        wait_for_a_late_rank(rank, communicator, &barrier)
     });
-    assert!(errors[1].ends_with("rank 0 has not made call 0"), "{}", errors[1]);
-    assert!(errors[2].starts_with("rank 1 gave up: no result within 1"), "{}", errors[2]);
+    check_late(&errors);
 
     group(NonFinite::Propagate, 2, |rank, communicator| {
         communicator.set_timeout(Duration::from_millis(300));

@@ -73,40 +73,12 @@ impl Shared {
                 state.waiting.push_back(work);
                 self.look_for_leavers(state);
             }
-            Happening::Agreed(sums, stats) => {
-                state.stats = stats;
-                let Some(work) = state.agreeing.take() else { return };
-                match sums {
-                    Ok(sums) => self.agreed(state, work, &sums),
-                    Err(error) => {
-                        self.break_up(state, Error::Failed(error.to_string()));
-                        self.fail(state, work);
-                    }
-                }
-            }
-            Happening::Measured(sums, stats) => {
-                state.stats = stats;
-                let Some(work) = state.agreeing.take() else { return };
-                match sums {
-                    Ok(sums) => self.measured(state, work, &sums),
-                    Err(error) => {
-                        self.break_up(state, Error::Failed(error.to_string()));
-                        self.fail(state, work);
-                    }
-                }
-            }
+            Happening::Agreed(sums, stats) => self.answered(state, sums, stats, Self::agreed),
+            Happening::Measured(sums, stats) => self.answered(state, sums, stats, Self::measured),
             Happening::Explained(mistake, sums, stats) => {
-                state.stats = stats;
-                let Some(work) = state.agreeing.take() else { return };
-                match sums {
-                    Ok(sums) => {
-                        self.explained(state, work, mistake, &agreement::decode_texts(&sums));
-                    }
-                    Err(error) => {
-                        self.break_up(state, Error::Failed(error.to_string()));
-                        self.fail(state, work);
-                    }
-                }
+                self.answered(state, sums, stats, |this, state, work, sums| {
+                    this.explained(state, work, mistake, &agreement::decode_texts(sums));
+                });
             }
             Happening::Summed(number, sums, stats) => {
                 state.stats = stats;
@@ -140,6 +112,25 @@ impl Shared {
             Happening::Broken(error) => self.break_up(state, error),
         }
         self.advance(state);
+    }
+
+    /// The worker has summed integers for the call whose agreement is under way.
+    fn answered(
+        &self,
+        state: &mut State,
+        sums: Result<Vec<i32>, WorkerError>,
+        stats: Stats,
+        then: impl FnOnce(&Self, &mut State, Box<Work>, &[i32]),
+    ) {
+        state.stats = stats;
+        let Some(work) = state.agreeing.take() else { return };
+        match sums {
+            Ok(sums) => then(self, state, work, &sums),
+            Err(error) => {
+                self.break_up(state, Error::Failed(error.to_string()));
+                self.fail(state, work);
+            }
+        }
     }
 
     /// Each rank has said what it knows of a mistake in a call.

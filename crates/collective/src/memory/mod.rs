@@ -127,7 +127,7 @@ struct State {
     done: u64,
     values: u64,
     broken: Option<Error>,
-    /// Whether no more calls come.
+    /// Whether this rank is leaving the group: no call follows.
     ended: bool,
 }
 
@@ -328,7 +328,7 @@ impl Shared {
         connections.shut_down();
     }
 
-    /// Carries out calls until no more come.
+    /// Carries out calls until this rank leaves the group.
     fn run(&self) {
         let mut place = Place::default();
         loop {

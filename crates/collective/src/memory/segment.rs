@@ -178,7 +178,7 @@ impl Segment {
         (0..self.ranks).filter(is_behind).collect()
     }
 
-    /// This rank makes no more calls.
+    /// Tells the other ranks that this one has left the group after so many calls.
     pub(super) fn leave(&self, rank: usize, calls: u64) {
         self.rank(rank).left.store(calls + 1, Ordering::SeqCst);
         self.wake();
@@ -225,7 +225,7 @@ impl Segment {
     /// A rank has taken another step, its last one being `steps`: what it wrote before is for the others to read.
     pub(super) fn step(&self, rank: usize, steps: u32) {
         self.rank(rank).step.store(steps, Ordering::SeqCst);
-        // Whoever sleeps waits for all.
+        // A rank that sleeps waits until all have taken the step.
         if self.missing(steps).is_none() {
             self.wake();
         }
