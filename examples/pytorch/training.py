@@ -142,5 +142,7 @@ def _print_table(options: argparse.Namespace, model: nn.Module, durations: list[
     if options.backend == "tributary":
         import tributary
 
-        lines += [f"{name:<24}{value}" for name, value in tributary.stats().items()]
+        # Ranks that share memory have no packets, for instance.
+        counters = tributary.stats().items()
+        lines += [f"{name:<24}{value}" for name, value in counters if value]
     _print_first("\n".join(lines))
