@@ -3,6 +3,7 @@
 //! `python/python/tributary/_native.pyi` documents the classes. Whatever takes time runs without the
 //! interpreter's lock.
 
+use std::fmt::Display;
 use std::mem::ManuallyDrop;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs as _};
 use std::ops::{Deref, DerefMut};
@@ -16,7 +17,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use tributary_collective as group;
 use tributary_collective::memory::{self, Memory};
-use tributary_collective::{Call, Communicator, Description, ElementType, Group, Pending, Values};
+use tributary_collective::{
+    Call, Communicator, Description, ElementType, Group, Members, Pending, Values,
+};
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::buffer::{Buffer, Keeper};
 
@@ -167,8 +170,10 @@ impl PySwitch {
         py: Python<'_>,
         plan: &PyPlan,
         address: &str,
+        members: Vec<Vec<u16>>,
         endpoints: Vec<Vec<String>>,
     ) -> PyResult<Self> {
+        let members = Members::new(members).map_err(other)?;
         let parse = |endpoint: &String| {
             endpoint
                 .parse()
@@ -179,7 +184,8 @@ impl PySwitch {
             endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddrV4>>>>()?;
         let address = ipv4(address)?;
         let settings = plan.settings.clone();
-        let start = || group::GroupSwitch::start(settings, address, &endpoints).map_err(other);
+        let start =
+            || group::GroupSwitch::start(settings, &members, address, &endpoints).map_err(other);
         let switch = py.detach(start)?;
         let description = switch.description().to_text();
         Ok(Self { switch: Own::new(Mutex::new(switch)), description })
@@ -224,22 +230,30 @@ impl PyStation {
 
 /// The description of the job that was admitted for this group's ranks, if there is one.
 #[pyfunction]
-fn given_job(settings: &str, ranks: usize) -> PyResult<Option<String>> {
-    let given = group::admission::given(&variable, settings, ranks).map_err(other)?;
+fn given_job(settings: &str, members: Vec<Vec<u16>>) -> PyResult<Option<String>> {
+    let members = Members::new(members).map_err(other)?;
+    let given = group::admission::given(&variable, settings, &members).map_err(other)?;
     Ok(given.map(|given| given.to_text()))
 }
 
-/// Has a job admitted for ranks on these hosts. Returns its description.
+/// Whether each rank is to be a worker of its own.
+#[pyfunction]
+fn is_each_alone(settings: &str) -> PyResult<bool> {
+    group::settings::is_each_alone(settings).map_err(other)
+}
+
+/// Has a job admitted for members on these hosts. Returns its description.
 #[pyfunction]
 fn admit(
     py: Python<'_>,
     station: PyRef<'_, PyStation>,
     settings: &str,
     name: &str,
+    members: Vec<Vec<u16>>,
     hosts: Vec<String>,
 ) -> PyResult<String> {
-    let station = &station.0;
-    let admit = || group::admission::admit(station, settings, name, &hosts);
+    let (station, members) = (&station.0, Members::new(members).map_err(other)?);
+    let admit = || group::admission::admit(station, settings, name, &members, &hosts);
     Ok(py.detach(admit).map_err(other)?.to_text())
 }
 
@@ -249,21 +263,32 @@ struct PyMemory {
     /// Until a communicator takes it.
     memory: Option<Memory>,
     ranks: usize,
+    /// Those of the group of hosts, if there are several.
+    controllers: Vec<SocketAddr>,
     description: String,
 }
 
 #[pymethods]
 impl PyMemory {
-    /// `None` if the settings ask for a network.
+    /// `None` if the settings ask for a network. Those of a job `at_controller` do not.
     #[staticmethod]
-    fn open(settings: &str, ranks: usize) -> PyResult<Option<Self>> {
-        let Some(settings) = group::settings::in_memory(settings).map_err(other)? else {
-            return Ok(None);
+    fn open(settings: &str, ranks: usize, at_controller: bool) -> PyResult<Option<Self>> {
+        let settings = match at_controller {
+            true => group::settings::at_controller(settings).map(Some),
+            false => group::settings::in_memory(settings),
         };
-        let memory = Memory::open(ranks, settings)
-            .map_err(|error| PyOSError::new_err(format!("{error:#}")))?;
-        let description = memory.description();
-        Ok(Some(Self { memory: Some(memory), ranks, description }))
+        let Some(settings) = settings.map_err(other)? else { return Ok(None) };
+        let memory = Memory::open(ranks, settings).map_err(os_error)?;
+        Ok(Some(Self::new(memory, ranks, Vec::new())))
+    }
+
+    /// Of the ranks of a member.
+    #[staticmethod]
+    fn of_member(above: PyRef<'_, PyCommunicator>, ranks: usize) -> PyResult<Self> {
+        let network = above.network.as_deref().map(Arc::clone);
+        let network = network.ok_or_else(|| invalid("the group has no network".into()))?;
+        let memory = Memory::of_member(network).map_err(os_error)?;
+        Ok(Self::new(memory, ranks, above.controllers.clone()))
     }
 
     #[getter]
@@ -272,9 +297,24 @@ impl PyMemory {
     }
 }
 
+impl PyMemory {
+    fn new(memory: Memory, ranks: usize, controllers: Vec<SocketAddr>) -> Self {
+        let description = memory.description();
+        Self { memory: Some(memory), ranks, controllers, description }
+    }
+}
+
+fn os_error(error: impl Display) -> PyErr {
+    PyOSError::new_err(format!("{error:#}"))
+}
+
 #[pyclass(name = "Communicator")]
 struct PyCommunicator {
-    communicator: Own<Box<dyn Group>>,
+    communicator: Own<Arc<dyn Group>>,
+    /// The same, if it is a worker.
+    network: Option<Own<Arc<Communicator>>>,
+    /// The same, if all ranks of the group share its memory.
+    memory: Option<Own<Arc<memory::Communicator>>>,
     controllers: Vec<SocketAddr>,
     /// The name of an abstract Unix socket.
     socket: Option<String>,
@@ -301,22 +341,22 @@ impl PyCommunicator {
             let mut switch = switch.map(PySwitch::lock);
             Communicator::join(&description, rank, tunnels, switch.as_deref_mut()).map_err(other)
         };
-        let communicator: Own<Box<dyn Group>> = Own::new(Box::new(py.detach(join)?));
+        let communicator = py.detach(join)?;
         let controllers = match description.fabric {
             group::description::Fabric::Embedded { controller, .. } => vec![controller],
             group::description::Fabric::External => Vec::new(),
         };
-        let checks = description.group.check;
-        Ok(Self { communicator, controllers, socket: None, checks })
+        Ok(Self::worker(communicator, controllers))
     }
 
     #[staticmethod]
-    fn first(py: Python<'_>, memory: &mut PyMemory, timeout: f64) -> PyResult<Self> {
-        let (timeout, ranks) = (seconds(timeout)?, memory.ranks);
-        let memory = memory.memory.take();
+    fn first(py: Python<'_>, shared: &mut PyMemory, timeout: f64) -> PyResult<Self> {
+        let (timeout, ranks) = (seconds(timeout)?, shared.ranks);
+        let memory = shared.memory.take();
         let memory = memory.ok_or_else(|| invalid("the memory is in use already".into()))?;
         let join = || memory::Communicator::first(memory, ranks, timeout).map_err(other);
-        Ok(Self::sharing(py.detach(join)?))
+        let controllers = std::mem::take(&mut shared.controllers);
+        Ok(Self::sharing(py.detach(join)?, controllers))
     }
 
     #[staticmethod]
@@ -329,7 +369,7 @@ impl PyCommunicator {
     ) -> PyResult<Self> {
         let timeout = seconds(timeout)?;
         let join = || memory::Communicator::join(description, rank, ranks, timeout).map_err(other);
-        Ok(Self::sharing(py.detach(join)?))
+        Ok(Self::sharing(py.detach(join)?, Vec::new()))
     }
 
     #[staticmethod]
@@ -351,14 +391,17 @@ impl PyCommunicator {
             Ok::<_, PyErr>((joined.map_err(other)?, controllers))
         };
         let (communicator, controllers) = py.detach(join)?;
-        let checks = description.group.check;
-        let communicator: Own<Box<dyn Group>> = Own::new(Box::new(communicator));
-        Ok(Self { communicator, controllers, socket: None, checks })
+        Ok(Self::worker(communicator, controllers))
     }
 
     #[getter]
     fn checks(&self) -> bool {
         self.checks
+    }
+
+    #[getter]
+    fn has_all_ranks(&self) -> bool {
+        self.memory.is_some()
     }
 
     #[getter]
@@ -386,15 +429,99 @@ impl PyCommunicator {
         layer: Option<(usize, usize)>,
         owner: Py<PyAny>,
     ) -> PyResult<Handle> {
-        let element = ElementType::named(dtype);
-        let element =
-            element.ok_or_else(|| invalid(format!("cannot sum numbers of type {dtype}")))?;
         let keeper: Keeper = Arc::new(owner);
-        let values = match element {
+        let values = match element(dtype)? {
             ElementType::F32 => Values::Single(lend(address, elements, keeper)?),
             short => Values::Short(lend(address, elements, keeper)?, short),
         };
         Ok(Handle(py.detach(|| self.communicator.call(Call::Reduce { values, average, layer }))))
+    }
+
+    #[pyo3(signature = (own, all, size, claim, *, owner))]
+    fn all_gather(
+        &self,
+        py: Python<'_>,
+        own: usize,
+        all: (usize, usize),
+        size: usize,
+        claim: (String, u64, String),
+        owner: Py<PyAny>,
+    ) -> PyResult<Handle> {
+        let memory = self.memory()?;
+        let (start, length) = all;
+        let keeper: Keeper = Arc::new(owner);
+        let own = match own {
+            at if at == start + memory.rank() * size => None,
+            at if overlap((at, size), all) => Some(copied(at, size)?),
+            at => Some(lend(at, size, Arc::clone(&keeper))?),
+        };
+        let all = lend(start, length, keeper)?;
+        begin(py, memory, claim, memory::What::AllGather { own, all })
+    }
+
+    #[pyo3(signature = (address, size, root, claim, *, owner))]
+    fn broadcast(
+        &self,
+        py: Python<'_>,
+        address: usize,
+        size: usize,
+        root: usize,
+        claim: (String, u64, String),
+        owner: Py<PyAny>,
+    ) -> PyResult<Handle> {
+        let bytes = lend(address, size, Arc::new(owner))?;
+        begin(py, self.memory()?, claim, memory::What::Broadcast { bytes, root })
+    }
+
+    #[pyo3(signature = (values, own, dtype, claim, *, average, owner))]
+    #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
+    fn reduce_scatter(
+        &self,
+        py: Python<'_>,
+        values: (usize, usize),
+        own: (usize, usize),
+        dtype: &str,
+        claim: (String, u64, String),
+        average: bool,
+        owner: Py<PyAny>,
+    ) -> PyResult<Handle> {
+        let keeper: Keeper = Arc::new(owner);
+        let element = element(dtype)?;
+        let width = if element == ElementType::F32 { 4 } else { 2 };
+        let bytes = |(at, elements): (usize, usize)| (at, elements * width);
+        let is_copied = overlap(bytes(values), bytes(own));
+        let lend_all = |(at, elements): (usize, usize), is_copied: bool| {
+            Ok::<_, PyErr>(match (element, is_copied) {
+                (ElementType::F32, true) => Values::Single(copied(at, elements)?),
+                (ElementType::F32, false) => {
+                    Values::Single(lend(at, elements, Arc::clone(&keeper))?)
+                }
+                (short, true) => Values::Short(copied(at, elements)?, short),
+                (short, false) => Values::Short(lend(at, elements, Arc::clone(&keeper))?, short),
+            })
+        };
+        let (values, own) = (lend_all(values, is_copied)?, lend_all(own, false)?);
+        begin(py, self.memory()?, claim, memory::What::ReduceScatter { values, own, average })
+    }
+
+    #[pyo3(signature = (address, elements, dtype, claim, *, owner))]
+    fn sum(
+        &self,
+        py: Python<'_>,
+        address: usize,
+        elements: usize,
+        dtype: &str,
+        claim: (String, u64, String),
+        owner: Py<PyAny>,
+    ) -> PyResult<Handle> {
+        let keeper: Keeper = Arc::new(owner);
+        let numbers = match dtype {
+            "float64" => memory::Numbers::F64(lend(address, elements, keeper)?),
+            "int64" => memory::Numbers::I64(lend(address, elements, keeper)?),
+            "int32" => memory::Numbers::I32(lend(address, elements, keeper)?),
+            _ => return Err(invalid(format!("cannot sum numbers of type {dtype}"))),
+        };
+        begin(py, self.memory()?, claim, memory::What::Sum(numbers))
     }
 
     fn announce(&self, py: Python<'_>, operation: String, elements: u64, dtype: String) -> Handle {
@@ -443,12 +570,49 @@ impl PyCommunicator {
     }
 }
 
+fn element(dtype: &str) -> PyResult<ElementType> {
+    ElementType::named(dtype).ok_or_else(|| invalid(format!("cannot sum numbers of type {dtype}")))
+}
+
+/// Whether two pieces of memory, each an address and a length, share any.
+fn overlap((a, a_length): (usize, usize), (b, b_length): (usize, usize)) -> bool {
+    a < b.saturating_add(b_length) && b < a.saturating_add(a_length)
+}
+
+/// A copy of a caller's numbers.
+fn copied<T: Copy + Send + Sync + 'static>(address: usize, count: usize) -> PyResult<Buffer<T>> {
+    Ok(lend::<T>(address, count, Arc::new(()))?.to_vec().into())
+}
+
+fn begin(
+    py: Python<'_>,
+    memory: &memory::Communicator,
+    claim: (String, u64, String),
+    what: memory::What,
+) -> PyResult<Handle> {
+    Ok(Handle(py.detach(|| memory.begin(memory::Collective { claim, what }))))
+}
+
 impl PyCommunicator {
-    fn sharing(communicator: memory::Communicator) -> Self {
+    fn memory(&self) -> PyResult<&memory::Communicator> {
+        let memory = self.memory.as_deref();
+        memory.map(|memory| &**memory).ok_or_else(|| invalid("not all ranks share memory".into()))
+    }
+
+    fn worker(communicator: Communicator, controllers: Vec<SocketAddr>) -> Self {
+        let (checks, worker) = (communicator.settings().check, Arc::new(communicator));
+        let communicator: Own<Arc<dyn Group>> = Own::new(Arc::clone(&worker) as _);
+        let network = Some(Own::new(worker));
+        Self { communicator, network, memory: None, controllers, socket: None, checks }
+    }
+
+    fn sharing(communicator: memory::Communicator, controllers: Vec<SocketAddr>) -> Self {
         let socket = Some(communicator.socket().to_owned());
         let checks = communicator.settings().check;
-        let communicator: Own<Box<dyn Group>> = Own::new(Box::new(communicator));
-        Self { communicator, controllers: Vec::new(), socket, checks }
+        let shared = Arc::new(communicator);
+        let memory = shared.has_all_ranks().then(|| Own::new(Arc::clone(&shared)));
+        let communicator: Own<Arc<dyn Group>> = Own::new(shared);
+        Self { communicator, network: None, memory, controllers, socket, checks }
     }
 }
 
@@ -542,6 +706,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyStation>()?;
     module.add_function(wrap_pyfunction!(admit, module)?)?;
     module.add_function(wrap_pyfunction!(given_job, module)?)?;
+    module.add_function(wrap_pyfunction!(is_each_alone, module)?)?;
     module.add_class::<PyCommunicator>()?;
     module.add_class::<Handle>()
 }

@@ -1,160 +1,89 @@
-"""Ranks on hosts of a network with a controller: network namespaces that a `tributary switch` joins.
-
-The program `tributary` must be on the PATH.
-"""
+"""Ranks on hosts of a network with a controller, which has their jobs summed in its switches."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
-
-PROGRAM = shutil.which("tributary")
-HOSTS = {"w1": 1, "w2": 2, "control": 9}
-CONTROLLER = "10.214.1.9:29813"
-
-# Without a checksum, a frame that has left the host is no packet (SIOCETHTOOL, ETHTOOL_STXCSUM).
-CHECKSUMS = """
-import array, fcntl, socket, struct
-value = array.array("I", [0x17, 0])
-request = struct.pack("16sP", b"eth0", value.buffer_info()[0])
-fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8946, request)
-"""
+from sites import outputs, site
 
 RANK = """
-import os, torch, torch.distributed as dist
+import os, sys, time, torch, torch.distributed as dist, tributary
 dist.init_process_group("tributary")
 rank, size = dist.get_rank(), dist.get_world_size()
-for call in range(20):
-    values = torch.arange(50_000, dtype=torch.float32) % 1009 * (rank + 1) + call
+calls, pause = int(sys.argv[1]), float(sys.argv[2])
+base = torch.arange(50_000, dtype=torch.float32) % 1009
+for call in range(calls):
+    values = base * (rank + 1) + call
     dist.all_reduce(values)
-    exact = torch.arange(50_000, dtype=torch.float32) % 1009 * 3 + 2 * call
+    exact = base * (size * (size + 1) / 2) + size * call
     assert torch.allclose(values, exact, rtol=1e-5, atol=1e-2), (call, values, exact)
+    few = torch.full((3,), rank + 0.5)
+    dist.all_reduce(few, op=dist.ReduceOp.AVG)
+    assert torch.equal(few, torch.full((3,), size / 2)), few
+    if call == 0:
+        print("begun", flush=True)
+    time.sleep(pause)
+packets = tributary.stats()["packets_sent"]
 dist.destroy_process_group()
-print("summed", flush=True)
+print(f"summed {packets}", flush=True)
 """
 
 
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
-
-
-def _network(protocol: str) -> str:
-    hosts = "".join(
-        f'[[topology.host]]\nname = "{name}"\nmac = "02:00:00:00:00:{number:02}"\nip = "10.214.1.{number}"\n'
-        + ('role = "ps"\n' if name == "control" else "")
-        + f'[[topology.link]]\nbetween = ["{name}", "s1"]\n'
-        for name, number in HOSTS.items()
-    )
-    return f'protocol = "{protocol}"\n[[topology.switch]]\nname = "s1"\n{hosts}[[job]]\n'
-
-
-class Net:
-    """A switch, its controller and a parameter server."""
-
-    def __init__(self, protocol: str, directory: Path) -> None:
-        self._processes: list[subprocess.Popen[str]] = []
-        network, socket = directory / "network.toml", f"unix:{directory}/s1.sock"
-        network.write_text(_network(protocol))
-        ports = [f"--port={port}@port{port}" for port in range(1, len(HOSTS) + 1)]
-        self._serve("s1", "switch", *ports, "--p4runtime", socket)
-        options = ("--switch", f"s1={socket}", "--listen", CONTROLLER, "--on-demand", "--allow-anyone")
-        self._serve("control", "controller", str(network), *options)
-        self._serve("control", "ps", "--controller", CONTROLLER, "--interface", "eth0")
-
-    def start(self, host: str, *command: str, **variables: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            ["ip", "netns", "exec", f"trb-pc-{host}", *command],
-            env={**os.environ, **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._processes.append(process)
-        return process
-
-    def _serve(self, host: str, *arguments: str) -> None:
-        assert PROGRAM is not None
-        process = self.start(host, PROGRAM, *arguments)
-        assert process.stdout is not None
-        said = ""
-        while "end with Ctrl-C" not in said:
-            line = process.stdout.readline()
-            assert line, said
-            said += line
-
-    def stop(self) -> None:
-        for process in reversed(self._processes):
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                try:
-                    process.wait(10)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-
-
-@pytest.fixture
-def hosts() -> Iterator[None]:
-    if PROGRAM is None:
-        pytest.skip("the program `tributary` is not on the PATH")
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root, and ip of iproute2")
-    names = [*HOSTS, "s1"]
-    try:
-        for name in names:
-            _ip("netns", "add", f"trb-pc-{name}")
-            _ip("-n", f"trb-pc-{name}", "link", "set", "lo", "up")
-        for port, (name, number) in enumerate(HOSTS.items(), 1):
-            at = f"trb-pc-{name}"
-            ends = ("eth0", "netns", at, "type", "veth", "peer", "name", f"port{port}", "netns", "trb-pc-s1")
-            _ip("link", "add", *ends)
-            _ip("-n", at, "link", "set", "eth0", "address", f"02:00:00:00:00:{number:02}")
-            _ip("-n", at, "address", "add", f"10.214.1.{number}/24", "dev", "eth0")
-            _ip("-n", at, "link", "set", "eth0", "up")
-            _ip("-n", "trb-pc-s1", "link", "set", f"port{port}", "up")
-            _ip("-n", at, "route", "add", "192.0.0.8/32", "dev", "eth0")
-            # The packet that completes one of ESA's sums comes back to the host that sent it.
-            accept = ("sh", "-c", "echo 1 > /proc/sys/net/ipv4/conf/eth0/accept_local")
-            subprocess.run(["ip", "netns", "exec", at, *accept], check=True)
-            neighbour = ("192.0.0.8", "lladdr", "02:00:5e:54:00:01", "dev", "eth0")
-            _ip("-n", at, "neighbour", "add", *neighbour)
-            command = ["ip", "netns", "exec", at, sys.executable, "-c", CHECKSUMS]
-            subprocess.run(command, check=True)
-            for other, peer in HOSTS.items():
-                if other != name:
-                    mac = f"02:00:00:00:00:{peer:02}"
-                    _ip("-n", at, "neighbour", "add", f"10.214.1.{peer}", "lladdr", mac, "dev", "eth0")
-        yield
-    finally:
-        for name in names:
-            command = ["ip", "netns", "delete", f"trb-pc-{name}"]
-            subprocess.run(command, check=False, capture_output=True)
+def _script(calls: int, pause: float = 0.0) -> tuple[str, ...]:
+    return (sys.executable, "-c", RANK, str(calls), str(pause))
 
 
 @pytest.mark.parametrize("protocol", ["p4inc", "switchml", "atp", "esa"])
-def test_ranks_sum_in_the_switch_of_their_network(hosts: None, tmp_path: Path, protocol: str) -> None:
-    net = Net(protocol, tmp_path)
-    try:
-        variables = {
-            "MASTER_ADDR": "10.214.1.1",
-            "MASTER_PORT": "29517",
-            "WORLD_SIZE": "2",
-            "OMP_NUM_THREADS": "1",
-            "GLOO_SOCKET_IFNAME": "eth0",
-            "TRIBUTARY_CONTROLLER": CONTROLLER,
-        }
-        ranks = [
-            net.start(host, sys.executable, "-c", RANK, **variables, RANK=str(rank))
-            for rank, host in enumerate(["w1", "w2"])
-        ]
-        printed = [rank.communicate(timeout=60)[0] for rank in ranks]
-        assert [rank.returncode for rank in ranks] == [0, 0], printed
-        assert all(text.endswith("summed\n") for text in printed), printed
-    finally:
-        net.stop()
+@pytest.mark.parametrize("ranks_per_host", [1, 2])
+def test_ranks_sum_in_the_switch_of_their_network(
+    tmp_path: Path, protocol: str, ranks_per_host: int
+) -> None:
+    with site(1, 2) as network:
+        network.serve_all(protocol, tmp_path)
+        ranks = network.ranks(ranks_per_host, *_script(20))
+        printed = outputs(ranks, 120)
+        assert [rank.returncode for rank in ranks] == [0] * len(ranks), printed
+        # Only the first rank of a host sends packets.
+        sent = [int(text.split()[-1]) for text in printed]
+        assert [count > 0 for count in sent] == [True, *[False] * (ranks_per_host - 1)] * 2, printed
+
+
+# By hand, three hosts in each rack with four ranks each: 2x3x4.
+RACKS, HOSTS, RANKS = map(int, os.environ.get("TRIBUTARY_TEST_SITE", "2x2x2").split("x"))
+
+
+@pytest.mark.parametrize("protocol", ["p4inc", "atp", "esa"])
+def test_sums_over_racks_survive_a_switch_and_a_server(tmp_path: Path, protocol: str) -> None:
+    with site(RACKS, HOSTS) as network:
+        network.serve_all(protocol, tmp_path)
+        ranks = network.ranks(RANKS, *_script(60, 0.1))
+        for rank in ranks:
+            assert rank.stdout is not None and rank.stdout.readline() == "begun\n"
+        network.kill("s2")
+        time.sleep(0.5)
+        network.serve_switch("s2", tmp_path)
+        time.sleep(1)
+        network.kill("ps")
+        time.sleep(0.5)
+        network.serve_server()
+        printed = outputs(ranks, 300)
+        assert [rank.returncode for rank in ranks] == [0] * len(ranks), printed
+
+
+def test_a_host_that_dies_is_named_at_all_ranks(tmp_path: Path) -> None:
+    with site(RACKS, HOSTS) as network:
+        network.serve_all("atp", tmp_path)
+        ranks = network.ranks(RANKS, *_script(600, 0.1))
+        for rank in ranks:
+            assert rank.stdout is not None and rank.stdout.readline() == "begun\n"
+        gone = range(RANKS, 2 * RANKS)
+        for rank in gone:
+            network.kill(f"rank{rank}")
+        others = [rank for at, rank in enumerate(ranks) if at not in gone]
+        for text in outputs(others, 60):
+            assert f"rank {RANKS} " in text and "Error" in text, text
+

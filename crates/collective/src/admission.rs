@@ -21,6 +21,7 @@ use tributary_wire::{Host, JobId, PORT};
 use tributary_worker::live::LanePort;
 
 use crate::description::{self, Description, Fabric};
+use crate::members::Members;
 use crate::settings;
 
 /// Environment variables of commands whose job was admitted for them.
@@ -121,14 +122,14 @@ pub struct RankPort {
 }
 
 impl Station {
-    /// Opens the port of a rank.
+    /// Opens the port of a member.
     ///
     /// # Errors
-    /// If this machine is not the rank's host, or the port cannot be opened.
-    pub(crate) fn open(&self, deployment: &Deployment, rank: u16) -> Result<RankPort> {
+    /// If this machine is not the member's host, or the port cannot be opened.
+    pub(crate) fn open(&self, deployment: &Deployment, member: u16) -> Result<RankPort> {
         let (scenario, job) = (deployment.scenario(), deployment.job(settings::JOB));
-        let host = *job.workers.get(usize::from(rank)).with_context(|| {
-            format!("the job has {} workers, and this is rank {rank}", job.workers.len())
+        let host = *job.workers.get(usize::from(member)).with_context(|| {
+            format!("the job has {} workers, and this is worker {member}", job.workers.len())
         })?;
         let tributary_model::Host { name, address, .. } = scenario.network.topology.host(host);
         let interface = match &self.interface {
@@ -138,7 +139,7 @@ impl Station {
                 let found = all.find(|(_, ip)| *ip == address.ip).map(|(interface, _)| interface);
                 found.with_context(|| {
                     format!(
-                        "rank {rank} is on host `{name}`, and no network interface here has its address {}; set \
+                        "worker {member} is on host `{name}`, and no network interface here has its address {}; set \
                          {INTERFACE} to the one towards the switch",
                         address.ip
                     )
@@ -175,17 +176,17 @@ fn check_route(interface: &str, own: Ipv4Addr) -> Result<()> {
 }
 
 /// The job that a placement manager or Slurm has admitted for the processes that it has started, if it has as many workers
-/// as the group has ranks.
+/// as the group has members.
 ///
 /// # Errors
 /// If the variables or the settings contradict that.
 pub fn given(
     variables: Variables<'_>,
     settings: &str,
-    ranks: usize,
+    members: &Members,
 ) -> Result<Option<Description>> {
     let (Some(id), Some(workers)) = (variables(JOB), variables(WORKERS)) else { return Ok(None) };
-    if workers.split(',').count() != ranks {
+    if workers.split(',').count() != members.count() {
         return Ok(None);
     }
     let job: Option<JobId> = id.parse().ok().and_then(JobId::new);
@@ -199,11 +200,12 @@ pub fn given(
         Some(key) => key.parse::<Token>().context(JOB_KEY)?.0.to_vec(),
         None => Vec::new(),
     };
-    let name = job.to_string();
-    Ok(Some(Description { group, name, job: job.get(), key, fabric: Fabric::External }))
+    let (name, members) = (job.to_string(), members.clone());
+    let fabric = Fabric::External;
+    Ok(Some(Description { group, members, name, job: job.get(), key, fabric }))
 }
 
-/// Has a job admitted for ranks on these hosts. `name` is shown to people.
+/// Has a job admitted for members on these hosts. `name` is shown to people.
 ///
 /// # Errors
 /// If the settings are wrong, or the controller does not admit the job.
@@ -211,26 +213,29 @@ pub fn admit(
     station: &Station,
     settings: &str,
     name: &str,
+    members: &Members,
     hosts: &[String],
 ) -> Result<Description> {
-    check_different(hosts)?;
+    check_different(members, hosts)?;
     let (group, settings) = settings::within(settings)?;
     let key = description::key();
     let request =
         Request { name: name.into(), workers: hosts.to_vec(), settings, key: key.clone() };
     let runtime = tributary_endpoint::runtime()?;
     let job = runtime.block_on(admission::admit(&station.controller, request))?;
-    Ok(Description { group, name: name.into(), job: job.get(), key, fabric: Fabric::External })
+    let (name, members, fabric) = (name.into(), members.clone(), Fabric::External);
+    Ok(Description { group, members, name, job: job.get(), key, fabric })
 }
 
 /// A port of a switch stands for one worker.
-fn check_different(hosts: &[String]) -> Result<()> {
-    let mut ranks = BTreeMap::new();
-    for (rank, host) in hosts.iter().enumerate() {
-        if let Some(other) = ranks.insert(host, rank) {
+fn check_different(members: &Members, hosts: &[String]) -> Result<()> {
+    let mut found = BTreeMap::new();
+    for (member, host) in hosts.iter().enumerate() {
+        if let Some(other) = found.insert(host, member) {
             bail!(
-                "ranks {other} and {rank} are both on host `{host}`; with a controller, start one process \
-                 per host"
+                "{} are on host `{host}`, which is one worker of a network, and do not share memory: the settings \
+                 have `group.switch = true`, or the ranks differ in their user, container or network namespace",
+                members.names(&[other, member])
             );
         }
     }

@@ -160,37 +160,6 @@ pub fn decode_texts(sums: &[i32]) -> Vec<String> {
     sums.chunks_exact(TEXT / 2).map(decode).collect()
 }
 
-/// Who calls what, in a line. Ranks that call the same are named together.
-#[must_use]
-pub fn who_calls_what(texts: &[String]) -> String {
-    let call = |(text, ranks): (&str, Vec<usize>)| {
-        let verb = if ranks.len() == 1 { "calls" } else { "call" };
-        format!("{} {verb} {text}", names(&ranks))
-    };
-    by_text(texts).into_iter().map(call).collect::<Vec<_>>().join(", ")
-}
-
-/// Who says what, in a line. Ranks that say the same are named together; those that say nothing are left
-/// out.
-#[must_use]
-pub fn who_says_what(texts: &[String]) -> String {
-    let said = by_text(texts).into_iter().filter(|(text, _)| !text.is_empty());
-    let said = said.map(|(text, ranks)| format!("{}: {text}", names(&ranks)));
-    said.collect::<Vec<_>>().join(", ")
-}
-
-/// The texts, each with the ranks that have it.
-fn by_text(texts: &[String]) -> Vec<(&str, Vec<usize>)> {
-    let mut all: Vec<(&str, Vec<usize>)> = Vec::new();
-    for (rank, text) in texts.iter().enumerate() {
-        match all.iter_mut().find(|(known, _)| known == text) {
-            Some((_, ranks)) => ranks.push(rank),
-            None => all.push((text, vec![rank])),
-        }
-    }
-    all
-}
-
 /// Ascending ranks in words: `rank 3`, `ranks 0–2`, or `ranks 0, 1 and 4–7`.
 #[must_use]
 pub fn names(ranks: &[usize]) -> String {
@@ -208,6 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::members::Members;
 
     fn claims() -> impl Strategy<Value = Claim> {
         (".*", ".*", 0..1_u64 << 60)
@@ -260,7 +230,7 @@ mod tests {
             let words = encode_text(text, rank, 4);
             sums.iter_mut().zip(words).for_each(|(sum, word)| *sum += word);
         }
-        let line = who_calls_what(&decode_texts(&sums));
+        let line = Members::each_alone(4).who_calls_what(&decode_texts(&sums));
         let expected = "ranks 0, 1 and 3 call sum of 10 × float32, rank 2 calls broadcastää";
         assert!(line.starts_with(expected), "{line}");
     }

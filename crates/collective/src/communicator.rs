@@ -28,6 +28,7 @@ use tributary_model::{Deployment, HostId};
 use tributary_netio::FrameIo;
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::Tensor;
+use tributary_protocol::buffer::Buffer;
 use tributary_protocol::priority::Code;
 use tributary_protocol::worker::Stats;
 use tributary_wire::{Epoch, WorkerIndex, WorkerSet};
@@ -39,16 +40,17 @@ use crate::admission::RankPort;
 use crate::description::Fabric;
 use crate::follower::Follower;
 use crate::group::{Counters, Group, Patience, Pending};
+use crate::members::Members;
 use crate::meter::Meter;
 use crate::metrics::OfGroup;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::scales::Precision;
-use crate::settings::{JOB, NonFinite};
+use crate::settings::{self, JOB, NonFinite};
 use crate::underflow::{Policy, Warnings};
-use crate::work::{Call, Work};
-use crate::{Description, Error, GroupSwitch, Station};
+use crate::work::{Call, Values, Work};
+use crate::{Description, ElementType, Error, GroupSwitch, Station};
 
-/// The rank whose process has an embedded switch.
+/// The rank whose process has an embedded switch, and its member.
 const FIRST: u16 = 0;
 
 /// Time for a connection to the first rank.
@@ -60,12 +62,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer than a worker takes to stop.
 const STOP: Duration = Duration::from_secs(1);
 
-/// A rank's part in a group.
+/// A member's part in a group.
 pub struct Communicator {
     shared: Arc<Shared>,
     /// Until the group is left.
     follower: Mutex<Option<Follower>>,
     finisher: Mutex<Option<JoinHandle<()>>>,
+    settings: settings::Group,
     _parts: Parts,
 }
 
@@ -130,8 +133,10 @@ struct Inbox {
 }
 
 struct Shared {
-    rank: u16,
-    ranks: u16,
+    /// Which of the members this one is: its worker's index.
+    member: u16,
+    workers: u16,
+    members: Members,
     values_per_packet: u16,
     nonfinite: NonFinite,
     precision: Precision,
@@ -172,10 +177,10 @@ struct Entry {
 type Agent = Box<dyn Fn(HostId) -> SocketAddr + Send>;
 
 impl Entry {
-    /// The worker of this rank in a run.
+    /// The worker of this member in a run.
     fn begin(
         self,
-        rank: u16,
+        member: u16,
         begun: &Begun,
         stop: &Arc<AtomicBool>,
     ) -> Result<Node<Box<dyn FrameIo>>> {
@@ -184,7 +189,7 @@ impl Entry {
         for (lane, epoch) in lanes.clone().zip(&begun.epochs) {
             deployment.set_epoch(lane, *epoch);
         }
-        let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
+        let index = WorkerIndex::new(member).context("at most 1024 members")?;
         if let Some(agent) = agent {
             for (lane, port) in lanes.zip(&mut ports) {
                 let job = deployment.job(lane);
@@ -222,11 +227,11 @@ struct State {
     renews: bool,
     /// Fragments of a lane in this run of the job, at most: the same at all ranks after the same call.
     fragments: u64,
-    /// Ranks that have not joined yet.
+    /// Members that have not joined yet.
     missing: WorkerSet,
-    /// The ranks that have made the fewest calls, and how many.
+    /// The members that have made the fewest calls, and how many.
     behind: Option<(WorkerSet, u64)>,
-    /// A rank that has left after so many calls.
+    /// A member that has left after so many calls.
     left: Option<(u16, u64)>,
     stats: Stats,
     done: u64,
@@ -247,14 +252,15 @@ impl State {
 fn take(
     controller: Remote,
     description: &Description,
-    rank: u16,
+    member: u16,
     led: bool,
 ) -> Result<(Membership, Setup)> {
-    let index = WorkerIndex::new(rank).context("at most 1024 ranks")?;
+    let index = WorkerIndex::new(member).context("at most 1024 members")?;
     let ((id, key), job) = (description.admitted()?, description.name.clone());
     let which = Which { job, id: Some(id), key, who: Who::Index(index), led };
     let stop = Arc::<AtomicBool>::default();
     let mut membership = Membership::take(controller, which, &stop)?;
+    let rank = description.members.worker(member.into());
     let waits = |reason| tracing::warn!("rank {rank} waits for the controller: {reason}");
     let setup = membership.setup(&stop, waits)?;
     ensure!(
@@ -270,14 +276,14 @@ fn millis(time: Duration) -> u64 {
 }
 
 impl Communicator {
-    /// Joins a group with an embedded switch. The rank in the process of the switch gives the switch, the others their
+    /// Joins a group with an embedded switch. The member in the process of the switch gives the switch, the others their
     /// tunnels.
     ///
     /// # Errors
     /// If the first rank cannot be reached.
     pub fn join(
         description: &Description,
-        rank: u16,
+        member: u16,
         tunnels: Vec<Tunnel>,
         switch: Option<&mut GroupSwitch>,
     ) -> Result<Self> {
@@ -285,7 +291,7 @@ impl Communicator {
             bail!("the group has no embedded switch")
         };
         let remote = Remote::new(&controller.to_string(), None)?.context("no address")?;
-        let taken = take(remote.with_patience(REACH), description, rank, true);
+        let taken = take(remote.with_patience(REACH), description, member, true);
         let (membership, setup) =
             taken.with_context(|| format!("cannot reach the first rank at {controller}"))?;
         let Setup { deployment, tokens, .. } = setup;
@@ -294,44 +300,44 @@ impl Communicator {
             None => Shown::new(&deployment)?,
         };
         let (ports, agent) = match switch.and_then(GroupSwitch::take_own) {
-            Some(own) if rank == FIRST => (own, None),
+            Some(own) if member == FIRST => (own, None),
             _ => {
-                let ports = ends.connect(&deployment, rank, tunnels)?;
-                let agent = ends.channel(rank).map(|agent| -> Agent { Box::new(move |_| agent) });
+                let ports = ends.connect(&deployment, member, tunnels)?;
+                let agent = ends.channel(member).map(|agent| -> Agent { Box::new(move |_| agent) });
                 (ports, agent)
             }
         };
         let entry = Entry { deployment, ports, agent, tokens, board: shown.board.clone() };
         let parts = Parts { _claim: Vec::new(), _shown: shown };
-        Self::with(description, rank, membership, entry, parts)
+        Self::with(description, member, membership, entry, parts)
     }
 
     /// Joins a group whose job was admitted by a controller. A call may take `timeout`.
     ///
     /// # Errors
-    /// If the controller cannot be reached or refuses this rank, or the port of this host cannot be opened.
+    /// If the controller cannot be reached or refuses this member, or the port of this host cannot be opened.
     pub fn join_at(
         description: &Description,
-        rank: u16,
+        member: u16,
         station: &Station,
         timeout: Duration,
     ) -> Result<Self> {
         let controller = station.controller().clone();
-        let (membership, setup) = take(controller, description, rank, false)?;
+        let (membership, setup) = take(controller, description, member, false)?;
         let Setup { mut deployment, tokens, .. } = setup;
         deployment.set_worker_timeout(timeout);
-        let RankPort { lane, claim } = station.open(&deployment, rank)?;
+        let RankPort { lane, claim } = station.open(&deployment, member)?;
         let shown = Shown::new(&deployment)?;
         let scenario = deployment.scenario().clone();
         let agent: Agent = Box::new(move |host| channel::agent_address(&scenario, host));
         let (agent, board) = (Some(agent), shown.board.clone());
         let entry = Entry { deployment, ports: vec![lane], agent, tokens, board };
-        Self::with(description, rank, membership, entry, Parts { _claim: claim, _shown: shown })
+        Self::with(description, member, membership, entry, Parts { _claim: claim, _shown: shown })
     }
 
     fn with(
         description: &Description,
-        rank: u16,
+        member: u16,
         membership: Membership,
         entry: Entry,
         parts: Parts,
@@ -340,10 +346,16 @@ impl Communicator {
         let (priorities, values_per_packet) =
             (scenario.network.priorities, scenario.network.switch.values_per_packet);
         let timeout = scenario.network.worker_timeout;
-        let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
+        let members = description.members.clone();
+        let workers = u16::try_from(job.workers.len()).context("at most 1024 members")?;
+        ensure!(
+            members.count() == job.workers.len(),
+            "the group's job has {workers} workers, and the group {} members",
+            members.count()
+        );
         let (profile, underflow) = (job.profile, Policy::of(job));
         let fragments_per_run = description.group.fragments_per_run(job.protocol);
-        let lanes = entry.ports.len();
+        let (lanes, ranks) = (entry.ports.len(), members.ranks());
         let (finisher, to_finish) = mpsc::channel();
         let state = State {
             entry: Some(entry),
@@ -367,8 +379,9 @@ impl Communicator {
         };
         let callers = Arc::<Callers>::default();
         let shared = Arc::new_cyclic(|this| Shared {
-            rank,
-            ranks,
+            member,
+            workers,
+            members,
             values_per_packet,
             nonfinite: description.group.nonfinite,
             precision: description.group.precision,
@@ -400,12 +413,79 @@ impl Communicator {
         };
         let finisher = std::thread::Builder::new().name("results".into()).spawn(finish);
         let finisher = Mutex::new(Some(finisher.context("cannot start a thread")?));
-        let communicator = Self { shared, follower: Mutex::default(), finisher, _parts: parts };
+        let (follower, settings) = (Mutex::default(), description.group.clone());
+        let communicator = Self { shared, follower, finisher, settings, _parts: parts };
         membership.ready();
         let told = Arc::clone(&communicator.shared);
         let tell = move |occurrence| told.happen(Happening::Told(occurrence));
         *lock(&communicator.follower) = Some(Follower::start(membership, tell)?);
         Ok(communicator)
+    }
+
+    /// The group's settings.
+    #[must_use]
+    pub fn settings(&self) -> &settings::Group {
+        &self.settings
+    }
+
+    /// The ranks of this member, and the number of ranks of all.
+    pub(crate) fn ranks(&self) -> (&[u16], usize) {
+        let Shared { members, member, .. } = &*self.shared;
+        (members.of((*member).into()), members.ranks())
+    }
+
+    /// Whether a call may fail without an end of the group: its values must stay as they are until then.
+    pub(crate) fn refuses(&self) -> bool {
+        self.shared.nonfinite == NonFinite::Raise || self.shared.underflow.fails
+    }
+
+    /// Begins the sum of values that ranks with values of this type have added up. They divide the sums themselves if
+    /// they want an average. The memory is given back with the sums.
+    pub(crate) fn sum(
+        &self,
+        values: Buffer<f32>,
+        element: ElementType,
+        average: bool,
+        layer: Option<(usize, usize)>,
+    ) -> Pending {
+        let call = Call::Reduce { values: Values::Single(values), average, layer };
+        self.begin(call, Outcome::keeping_sums, |work| work.on_behalf_of(element))
+    }
+
+    fn begin(
+        &self,
+        call: Call,
+        prepare: impl FnOnce(Outcome) -> Outcome,
+        change: impl FnOnce(&mut Work),
+    ) -> Pending {
+        let shared = &self.shared;
+        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
+        shared.voice.reach(number + 1);
+        let outcome = prepare(Outcome::new(number, Arc::clone(&shared.callers)));
+        let outcome = Arc::new(outcome);
+        let enter = |(index, count)| {
+            let horizon = shared.profile.after(shared.created.elapsed()).horizon;
+            let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
+            // The formula counts layers from one.
+            let layer = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
+            (profile.of_layer(layer, shared.priorities), under_way)
+        };
+        let packet = (shared.workers, shared.values_per_packet);
+        let mut work = Work::new(call, outcome, packet, enter);
+        change(&mut work);
+        let pending = Pending::new(&work.outcome, shared);
+        shared.happen(Happening::Called(Box::new(work)));
+        pending
+    }
+
+    /// Fails all calls, here and at the others.
+    pub(crate) fn fail(&self, why: String) {
+        self.shared.happen(Happening::Broken(Error::Failed(why)));
+    }
+
+    /// The error for a call that takes too long.
+    pub(crate) fn too_late(&self, outcome: &Outcome) -> Error {
+        self.shared.too_late(outcome, &lock(&self.shared.state))
     }
 
     /// Breaks the group. This rank first, as the controller tells all ranks of it, this one too.
@@ -443,28 +523,13 @@ impl Drop for Communicator {
 
 impl fmt::Debug for Communicator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rank {} of {}", self.shared.rank, self.shared.ranks)
+        write!(f, "{:?}", self.shared.members.of(self.shared.member.into()))
     }
 }
 
 impl Group for Communicator {
     fn call(&self, call: Call) -> Pending {
-        let shared = &self.shared;
-        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-        shared.voice.reach(number + 1);
-        let outcome = Arc::new(Outcome::new(number, Arc::clone(&shared.callers)));
-        let enter = |(index, count)| {
-            let horizon = shared.profile.after(shared.created.elapsed()).horizon;
-            let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
-            // The formula counts layers from one.
-            let layer = u32::try_from(index).unwrap_or(u32::MAX).saturating_add(1);
-            (profile.of_layer(layer, shared.priorities), under_way)
-        };
-        let packet = (shared.ranks, shared.values_per_packet);
-        let work = Work::new(call, outcome, packet, enter);
-        let pending = Pending::new(&work.outcome, shared);
-        shared.happen(Happening::Called(Box::new(work)));
-        pending
+        self.begin(call, |outcome| outcome, |_| {})
     }
 
     fn failure(&self) -> Pending {
@@ -536,7 +601,8 @@ mod tests {
         let needed = settings.threads().unwrap().tunnels();
         let tunnels = crate::tunnels::endpoint(address, needed).unwrap();
         let ends = [Vec::new(), crate::tunnels::addresses(&tunnels).unwrap()];
-        let mut switch = GroupSwitch::start(settings, address, &ends).unwrap();
+        let members = Members::each_alone(2);
+        let mut switch = GroupSwitch::start(settings, &members, address, &ends).unwrap();
         let description = switch.description().clone();
         let _other = Communicator::join(&description, 1, tunnels, None).unwrap();
         let communicator =

@@ -7,6 +7,7 @@ use rand::RngCore as _;
 use serde::{Deserialize, Serialize};
 use tributary_wire::JobId;
 
+use crate::members::Members;
 use crate::settings::Group;
 use crate::tunnels::Tunnels;
 
@@ -18,6 +19,8 @@ const KEY: usize = 16;
 pub struct Description {
     /// The group's settings that are not its job's.
     pub group: Group,
+    /// Its ranks, by the workers of the job.
+    pub members: Members,
     /// The job's name, for people.
     pub name: String,
     /// The job's ID.

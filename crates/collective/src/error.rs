@@ -52,6 +52,13 @@ pub enum Error {
     Closed,
 }
 
+impl Error {
+    /// Whether the group goes on after it.
+    pub(crate) fn is_of_one_call(&self) -> bool {
+        matches!(self, Self::NotFinite { .. } | Self::Underflow { .. })
+    }
+}
+
 impl From<anyhow::Error> for Error {
     fn from(error: anyhow::Error) -> Self {
         Self::Failed(one_line(error.as_ref()))

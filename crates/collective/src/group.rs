@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tributary_protocol::buffer::Buffer;
 use tributary_protocol::worker::Stats;
 
 use crate::outcome::Outcome;
@@ -84,6 +85,11 @@ impl Pending {
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
         self.outcome.warning.get().map(String::as_str)
+    }
+
+    /// The sums of a call that keeps them.
+    pub(crate) fn take_sums(&self) -> Option<Buffer<f32>> {
+        self.outcome.take_sums()
     }
 
     /// Breaks the group, because the result takes too long: all ranks that wait get an error.

@@ -9,7 +9,8 @@
 //! | module | content |
 //! | --- | --- |
 //! | `group` | what every group does |
-//! | [`memory`] | groups whose ranks are all on one host |
+//! | [`memory`] | the ranks of a host |
+//! | [`members`] | the ranks that each worker stands for |
 //! | [`communicator`] | groups with a network: the order of a rank's calls, and their results |
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
 //! | `magnitudes` | what they tell each other about the magnitudes of their values |
@@ -54,6 +55,7 @@ mod floats;
 mod follower;
 mod group;
 mod magnitudes;
+pub mod members;
 pub mod memory;
 mod meter;
 mod metrics;
@@ -71,6 +73,7 @@ pub use description::Description;
 pub use error::Error;
 pub use floats::ElementType;
 pub use group::{Counters, Group, Pending};
+pub use members::Members;
 pub use scales::Precision;
 pub use settings::{Ranks, Settings, Threads};
 pub use switch::GroupSwitch;

@@ -5,6 +5,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tributary_protocol::buffer::Buffer;
+
 use crate::Error;
 
 pub(crate) type Callback = Box<dyn FnOnce(Result<(), Error>) + Send>;
@@ -15,6 +17,8 @@ pub(crate) struct Outcome {
     pub(crate) begun: Instant,
     /// What the caller should know of the result.
     pub(crate) warning: OnceLock<String>,
+    /// The sums, if whoever calls wants them back.
+    sums: Option<Mutex<Option<Buffer<f32>>>>,
     state: Mutex<Told>,
     done: Condvar,
     callers: Arc<Callers>,
@@ -37,10 +41,28 @@ impl Outcome {
             number,
             begun: Instant::now(),
             warning: OnceLock::new(),
+            sums: None,
             state: Mutex::default(),
             done: Condvar::new(),
             callers,
         }
+    }
+
+    /// Keeps the memory of the sums, for [`take_sums`](Self::take_sums).
+    pub(crate) fn keeping_sums(self) -> Self {
+        Self { sums: Some(Mutex::default()), ..self }
+    }
+
+    /// Gives the memory of the sums back to whoever calls.
+    pub(crate) fn set_sums(&self, sums: Buffer<f32>) {
+        if let Some(place) = &self.sums {
+            *lock(place) = Some(sums);
+        }
+    }
+
+    /// The sums of a call without an error that keeps them, once.
+    pub(crate) fn take_sums(&self) -> Option<Buffer<f32>> {
+        self.sums.as_ref().and_then(|place| lock(place).take())
     }
 
     /// Sets the result unless there is one.

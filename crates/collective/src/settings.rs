@@ -85,6 +85,22 @@ pub fn in_memory(text: &str) -> Result<Option<Group>> {
     Ok((table.is_empty() && !asks).then_some(group))
 }
 
+/// The settings of a group at a controller, whose job's settings are for the network.
+///
+/// # Errors
+/// If the settings are invalid, or decide what the network decides.
+pub fn at_controller(text: &str) -> Result<Group> {
+    Ok(within(text)?.0)
+}
+
+/// Whether each rank is to be a worker of its own, although ranks of a host could add in memory.
+///
+/// # Errors
+/// If the settings are invalid.
+pub fn is_each_alone(text: &str) -> Result<bool> {
+    Ok(read(text)?.1.switch)
+}
+
 /// A user's settings for a group in a network with a controller: those of the group, and the text of the table `[job]`.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ use tributary_worker::live::LanePort;
 use tributary_worker::numbers::Numbers;
 
 use crate::description::{self, Description, Fabric};
+use crate::members::Members;
 use crate::metrics::OfGroup;
 use crate::settings::{JOB, Settings};
 use crate::tunnels::{Tunnels, addresses, by_thread, check_number, endpoint};
@@ -55,14 +56,15 @@ struct Inner {
 }
 
 impl GroupSwitch {
-    /// Starts a switch at an address of this host, for ranks whose tunnels end at these addresses, as
-    /// many as [`Threads::tunnels`](crate::Threads::tunnels) demands. The first is the rank in this
-    /// process, which uses no tunnels.
+    /// Starts a switch at an address of this host, for members whose tunnels end at these addresses, as
+    /// many as [`Threads::tunnels`](crate::Threads::tunnels) demands. The first member's worker is in this
+    /// process, and uses no tunnels.
     ///
     /// # Errors
     /// If the settings are invalid, or something cannot be started.
     pub fn start(
         settings: Settings,
+        members: &Members,
         address: Ipv4Addr,
         endpoints: &[Vec<SocketAddrV4>],
     ) -> Result<Self> {
@@ -72,8 +74,8 @@ impl GroupSwitch {
         let scenario = deployment.scenario();
         let job = deployment.job(JOB);
         ensure!(
-            endpoints.len() == job.workers.len(),
-            "the settings are for {} ranks, not {}",
+            endpoints.len() == job.workers.len() && members.count() == endpoints.len(),
+            "the settings are for {} members, not {}",
             job.workers.len(),
             endpoints.len()
         );
@@ -134,7 +136,8 @@ impl GroupSwitch {
         let fabric =
             Fabric::Embedded { controller, tunnels: Tunnels { tunnels, channels, threads } };
         let (name, id) = (job.name.clone(), job.id);
-        let description = Description { group: settings.group, name, job: id.get(), key, fabric };
+        let (group, members) = (settings.group, members.clone());
+        let description = Description { group, members, name, job: id.get(), key, fabric };
         let lanes = scenario.lanes(JOB).map(|lane| deployment.job(lane).id).collect();
         let board = network.boards().workers.clone();
         let inner = Some(Inner { runtime, network, lanes, job: id, jobs, server });

@@ -51,11 +51,11 @@ pub(crate) fn refusal(name: &str, half: f64, objections: &str) -> String {
     )
 }
 
-/// The warning about this rank's values of a call.
-pub(crate) fn warning(rank: u16, name: &str, half: f64, rounding: &Rounding) -> String {
+/// The warning about the values of a call, of these ranks.
+pub(crate) fn warning(ranks: &str, name: &str, half: f64, rounding: &Rounding) -> String {
     let Rounding { least, greatest, .. } = rounding;
     format!(
-        "rank {rank}, {name}: {}. Their magnitudes are {least:e} to {greatest:e}, and {}. {ADVICE}",
+        "{ranks}, {name}: {}. Their magnitudes are {least:e} to {greatest:e}, and {}. {ADVICE}",
         zeroed_of_values(rounding),
         bound(half)
     )

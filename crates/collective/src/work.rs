@@ -141,9 +141,20 @@ impl Work {
                 (operation.into(), elements as u64, element.into())
             }
         };
-        work.claim = Claim::new(&operation, elements, &element);
-        work.text = agreement::describe(&operation, elements, &element);
+        work.claims(&operation, elements, &element);
         work
+    }
+
+    fn claims(&mut self, operation: &str, elements: u64, element: &str) {
+        self.claim = Claim::new(operation, elements, element);
+        self.text = agreement::describe(operation, elements, element);
+    }
+
+    /// The values are sums of ranks that have values of this type, and divide what is added up here themselves.
+    pub(crate) fn on_behalf_of(&mut self, element: ElementType) {
+        let average = std::mem::take(&mut self.average);
+        let operation = if average { AVERAGE } else { SUM };
+        self.claims(operation, self.claim.elements, element.name());
     }
 
     /// What is called, with the place of its bucket, by which a user finds it in the model.
@@ -189,25 +200,35 @@ impl Work {
         found.map(|(at, value)| format!("value {at} is {value}")).unwrap_or_default()
     }
 
-    /// Puts the sums where the values were, completed with those of the integers beside them.
-    pub(crate) fn finish(mut self: Box<Self>, sums: Tensor, extras: &[i32], ranks: u16) {
+    /// Ends the call with sums that are in place.
+    pub(crate) fn end(self: Box<Self>, sums: Buffer<f32>) {
         let outcome = Arc::clone(&self.outcome);
+        // The memory is the caller's again before it learns of the result.
+        drop(self);
+        outcome.set_sums(sums);
+        outcome.set(Ok(()));
+    }
+
+    /// Puts the sums where the values were, completed with those of the integers beside them.
+    pub(crate) fn finish(mut self: Box<Self>, sums: Tensor, extras: &[i32], ranks: usize) {
         let Tensor::F32(mut sums) = sums else { unreachable!("floats were summed") };
         if let Some(plan) = self.plan.as_ref().filter(|_| !extras.is_empty()) {
             plan.complete(&mut sums, extras);
         }
         if self.average {
-            let ranks = f32::from(ranks);
+            let ranks = ranks as f32;
             sums.iter_mut().for_each(|sum| *sum /= ranks);
         }
         match self.values.take() {
             Some(Values::Short(mut bits, element)) => narrow(&sums, element, &mut bits),
             // If it is empty, the sums are in place.
-            Some(Values::Single(mut values)) if !values.is_empty() => values.copy_from_slice(&sums),
+            Some(Values::Single(mut values)) if !values.is_empty() => {
+                values.copy_from_slice(&sums);
+                sums = values;
+            }
+            // The sums are in place.
             _ => {}
         }
-        // The memory is the caller's again before it learns of the result.
-        drop((self, sums));
-        outcome.set(Ok(()));
+        self.end(sums);
     }
 }

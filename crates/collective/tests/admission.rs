@@ -1,6 +1,6 @@
 //! Groups at a controller: what is refused before a packet is sent, each in one line.
 
-use tributary_collective::{Station, admission};
+use tributary_collective::{Members, Station, admission};
 
 /// A rank at a controller that does not exist, with these variables.
 fn find(variables: &[(&str, &str)]) -> Result<Station, String> {
@@ -38,11 +38,7 @@ fn a_station_is_found_by_its_variables() {
 fn settings_that_the_network_or_the_group_decides_are_refused() {
     let station = find(&[]).unwrap();
     for (settings, hosts, why) in [
-        (
-            "",
-            &["w1", "w2", "w1"][..],
-            "ranks 0 and 2 are both on host `w1`; with a controller, start",
-        ),
+        ("", &["w1", "w2", "w1"][..], "ranks 0 and 2 are on host `w1`, which is one worker"),
         (
             "protocol = \"p4inc\"",
             &["w1", "w2"],
@@ -72,7 +68,8 @@ fn settings_that_the_network_or_the_group_decides_are_refused() {
         ("", &["w1", "w2"], "no controller answers at 127.0.0.1:9 (Connection refused"),
     ] {
         let hosts: Vec<String> = hosts.iter().map(|&host| host.to_owned()).collect();
-        let admitted = admission::admit(&station, settings, "test", &hosts);
+        let members = Members::each_alone(hosts.len() as u16);
+        let admitted = admission::admit(&station, settings, "test", &members, &hosts);
         let error = format!("{:#}", admitted.expect_err("it is refused"));
         assert!(error.contains(why), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
@@ -86,7 +83,7 @@ fn a_job_that_was_admitted_for_the_ranks_is_theirs() {
             let found = variables.iter().find(|(known, _)| *known == name)?;
             Some(found.1.to_owned())
         };
-        let given = admission::given(&get, settings, ranks);
+        let given = admission::given(&get, settings, &Members::each_alone(ranks));
         given.map(|job| job.map(|job| job.job)).map_err(|error| format!("{error:#}"))
     };
     let all = [("TRIBUTARY_JOB", "7"), ("TRIBUTARY_WORKERS", "w1,w2")];

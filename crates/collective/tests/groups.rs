@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 use tributary_collective::{
-    Call, Communicator, Description, ElementType, Error, Group as _, GroupSwitch, Ranks, Settings,
-    Values, tunnels,
+    Call, Communicator, Description, ElementType, Error, Group as _, GroupSwitch, Members, Ranks,
+    Settings, Values, tunnels,
 };
 
 use self::common::{TIMEOUT, check_late, wait_for_a_late_rank};
@@ -31,7 +31,8 @@ fn group<T: Send>(
     let tunnels: Vec<_> =
         (0..ranks).map(|rank| tunnels::endpoint(address, tunnels(rank)).unwrap()).collect();
     let addresses: Vec<_> = tunnels.iter().map(|own| tunnels::addresses(own).unwrap()).collect();
-    let mut switch = GroupSwitch::start(settings, address, &addresses).unwrap();
+    let members = Members::each_alone(ranks);
+    let mut switch = GroupSwitch::start(settings, &members, address, &addresses).unwrap();
     let text = switch.description().to_text();
     let barrier = Barrier::new(ranks.into());
     let results = thread::scope(|scope| {
@@ -582,7 +583,8 @@ fn strangers_take_no_part_in_a_group() {
     let needed = settings.threads().unwrap().tunnels();
     let tunnels = tunnels::endpoint(Ipv4Addr::LOCALHOST, needed).unwrap();
     let ends = [Vec::new(), tunnels::addresses(&tunnels).unwrap()];
-    let mut switch = GroupSwitch::start(settings, Ipv4Addr::LOCALHOST, &ends).unwrap();
+    let (address, members) = (Ipv4Addr::LOCALHOST, Members::each_alone(2));
+    let mut switch = GroupSwitch::start(settings, &members, address, &ends).unwrap();
     let description = switch.description().clone();
     let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
     let second = Communicator::join(&description, 1, tunnels, None).unwrap();

@@ -9,7 +9,7 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tributary_collective::{
-    Call, Communicator, Group as _, GroupSwitch, Ranks, Settings, Values, tunnels,
+    Call, Communicator, Group as _, GroupSwitch, Members, Ranks, Settings, Values, tunnels,
 };
 
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -63,7 +63,8 @@ impl Group {
         let (needed, address) = (settings.threads().unwrap().tunnels(), Ipv4Addr::LOCALHOST);
         let tunnels = tunnels::endpoint(address, needed).unwrap();
         let ends = [Vec::new(), tunnels::addresses(&tunnels).unwrap()];
-        let mut switch = GroupSwitch::start(settings, address, &ends).unwrap();
+        let members = Members::each_alone(2);
+        let mut switch = GroupSwitch::start(settings, &members, address, &ends).unwrap();
         let description = switch.description().clone();
         let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
         let second = Communicator::join(&description, 1, tunnels, None).unwrap();

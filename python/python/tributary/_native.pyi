@@ -44,8 +44,8 @@ class Plan:
     How many threads pass packets follows from this host's processors, if not from the settings.
     """
 
-    def __init__(self, settings: str, ranks: int, ranks_here: int, timeout: float) -> None:
-        """Plans a group of `ranks` ranks, of which `ranks_here` are on this host.
+    def __init__(self, settings: str, members: int, members_here: int, timeout: float) -> None:
+        """Plans a group of `members` members, of which `members_here` are on this host.
 
         `settings` is TOML; an empty text stands for the defaults. A rank may take `timeout` seconds
         to make a call.
@@ -53,15 +53,22 @@ class Plan:
 
     @property
     def sockets(self) -> int:
-        """Sockets of each rank that is not in the process of the switch."""
+        """Sockets of each member whose worker is not in the process of the switch."""
 
 @final
 class Memory:
-    """Memory for a group whose ranks are all on one host."""
+    """Memory for the ranks of a host."""
 
     @staticmethod
-    def open(settings: str, ranks: int) -> Memory | None:
-        """Makes it for `ranks` ranks; None if `settings`, which are TOML, ask for a switch."""
+    def open(settings: str, ranks: int, at_controller: bool) -> Memory | None:
+        """Makes it for a group of `ranks` ranks.
+
+        None if `settings`, which are TOML, ask for a switch. Those for a job at a controller do not.
+        """
+
+    @staticmethod
+    def of_member(above: Communicator, ranks: int) -> Memory:
+        """Makes it for the ranks of a member, whose worker in the group of all members is `above`."""
 
     @property
     def description(self) -> str:
@@ -71,11 +78,13 @@ class Memory:
 class Switch:
     """A switch and its controller, embedded in this process. The first rank has one."""
 
-    def __init__(self, plan: Plan, address: str, endpoints: list[list[str]]) -> None:
+    def __init__(
+        self, plan: Plan, address: str, members: list[list[int]], endpoints: list[list[str]]
+    ) -> None:
         """Starts both at `address`, an IP address of this host.
 
-        `endpoints` are the addresses of each rank's sockets, in the order of the ranks. The first
-        rank needs none.
+        `members` are the ranks of each member. `endpoints` are the addresses of the sockets of each
+        member's worker. The first one, which is in this process, needs none.
         """
 
     @property
@@ -106,15 +115,20 @@ class Station:
     def host(self) -> str:
         """The name of the host, or the IP addresses of this machine."""
 
-def given_job(settings: str, ranks: int) -> str | None:
+def is_each_alone(settings: str) -> bool:
+    """Whether the settings want each rank to be a member, although some could share memory."""
+
+def given_job(settings: str, members: list[list[int]]) -> str | None:
     """The description of the job that a placement manager or Slurm has admitted for this process.
 
     `TRIBUTARY_JOB` names it, and `TRIBUTARY_WORKERS` its workers. `None` if there is none, or if it has not as
-    many workers as the group has ranks.
+    many workers as the group has members.
     """
 
-def admit(station: Station, settings: str, name: str, hosts: list[str]) -> str:
-    """Has a job admitted for ranks on these hosts, in the order of the ranks.
+def admit(
+    station: Station, settings: str, name: str, members: list[list[int]], hosts: list[str]
+) -> str:
+    """Has a job admitted for members with these ranks, each on one of these hosts.
 
     `name` is shown to people. The job ends when no rank takes part any more. Returns its description:
     opaque text for `Communicator.at`, the same for all ranks. It is secret: who knows it can take part.
@@ -128,27 +142,30 @@ class Communicator:
     """
 
     def __init__(
-        self, endpoint: Endpoint, description: str, rank: int, switch: Switch | None = None
+        self, endpoint: Endpoint, description: str, member: int, switch: Switch | None = None
     ) -> None:
-        """Joins the group behind a `Switch`. The rank that has it in its process passes it."""
+        """Joins the group behind a `Switch` as a member's worker.
+
+        The one that has the switch in its process passes it.
+        """
 
     @staticmethod
-    def at(station: Station, description: str, rank: int, timeout: float) -> Communicator:
-        """Joins the group of a job that was admitted, through the interface of this rank's host.
+    def at(station: Station, description: str, member: int, timeout: float) -> Communicator:
+        """Joins the group of a job that was admitted, through the interface of this host.
 
         A rank may take `timeout` seconds to make a call.
         """
 
     @staticmethod
-    def first(memory: Memory, timeout: float) -> Communicator:
-        """Joins the group that shares `memory`, which is in this process: that of the first rank.
+    def first(shared: Memory, timeout: float) -> Communicator:
+        """Joins the ranks that share memory, which is in this process: that of the first of them.
 
         A rank may take `timeout` seconds to make a call.
         """
 
     @staticmethod
     def in_memory(description: str, rank: int, ranks: int, timeout: float) -> Communicator:
-        """Joins the group that shares the first rank's memory."""
+        """Joins the ranks that share the first one's memory, as one of them."""
 
     @property
     def peers(self) -> list[tuple[str, int] | bytes]:
@@ -156,6 +173,10 @@ class Communicator:
 
         They are IP addresses with TCP ports, or names of abstract Unix sockets.
         """
+
+    @property
+    def has_all_ranks(self) -> bool:
+        """Whether all ranks of the group share memory."""
 
     @property
     def checks(self) -> bool:
@@ -176,6 +197,51 @@ class Communicator:
         `dtype` is `float32`, `float16` or `bfloat16`. `average` divides the sum by the number of
         ranks. `layer` is `(index, count)`: the next forward pass needs index 0 first. `owner` is
         kept alive until the sum is done.
+        """
+
+    # The following are for groups that `has_all_ranks`. `claim` is what the ranks compare: the operation,
+    # the number of its elements, and their type. `owner` is kept alive until the end.
+
+    def all_gather(
+        self,
+        own: int,
+        all: tuple[int, int],
+        size: int,
+        claim: tuple[str, int, str],
+        *,
+        owner: object,
+    ) -> Handle:
+        """Collects the `size` bytes at address `own` of each rank, in their order.
+
+        `all` is where they go: an address and a number of bytes. `own` may be in its place there.
+        """
+
+    def broadcast(
+        self, address: int, size: int, root: int, claim: tuple[str, int, str], *, owner: object
+    ) -> Handle:
+        """Copies `size` bytes from rank `root` to the others."""
+
+    def reduce_scatter(
+        self,
+        values: tuple[int, int],
+        own: tuple[int, int],
+        dtype: str,
+        claim: tuple[str, int, str],
+        *,
+        average: bool,
+        owner: object,
+    ) -> Handle:
+        """Sums values over all ranks, and writes this rank's part of the sums to `own`.
+
+        Both are an address and a number of elements. `dtype` and `average` are as for `all_reduce`.
+        """
+
+    def sum(
+        self, address: int, elements: int, dtype: str, claim: tuple[str, int, str], *, owner: object
+    ) -> Handle:
+        """Sums numbers in place, in their own type: `float64`, `int64` or `int32`.
+
+        Floats are added in the order of the ranks. Sums of integers wrap around.
         """
 
     def announce(self, operation: str, elements: int, dtype: str) -> Handle:

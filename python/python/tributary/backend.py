@@ -16,9 +16,17 @@ from torch.distributed import ReduceOp
 from . import process
 from ._native import Error
 from .delegation import DelegatedWork, Delegation, Waiter
+from .memory import InMemory
 from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
-from .work import CopiedWork, TributaryWork, writing
+from .work import (
+    CopiedWork,
+    TributaryWork,
+    contiguous,
+    overlaps_itself,
+    write_back,
+    writing,
+)
 
 NAME = "tributary"
 
@@ -69,8 +77,9 @@ def _create(options: Any, _backend_options: object) -> TributaryBackend:
 class TributaryBackend(Backend):
     """Sums and averages dense floating-point tensors in the network, and does the rest by Gloo.
 
-    At every sum and barrier, the ranks check that they all call the same one, and at other
-    collectives if the settings ask for it. A group of one rank does not use the network.
+    Ranks that are all on one host do more in the memory that they share. At every collective that
+    Gloo does not carry out, the ranks check that they all call the same one, and at others if the
+    settings ask for it. A group of one rank does not use the network.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -83,6 +92,7 @@ class TributaryBackend(Backend):
         )
         self._delegated = Delegation()
         self.network = Network(store, rank, size, timeout.total_seconds(), self._delegated.fail)
+        self._memory = InMemory(self.network, rank, size)
         self._layers = _Layers()
         self._waiter = Waiter()
         process.register(self)
@@ -169,6 +179,8 @@ class TributaryBackend(Backend):
         """
         if len(tensors) == 1 and self._uses_network(tensors, opts.reduceOp):
             return self._sum("all_reduce", tensors, opts)
+        if len(tensors) == 1 and self._sums_in_memory(tensors[0], opts):
+            return _recorded("all_reduce", lambda: self._sum_in_memory(tensors, opts))
         return self._delegate("allreduce", "all_reduce", opts, tensors, tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> Work:
@@ -183,6 +195,13 @@ class TributaryBackend(Backend):
         return self._delegate("allreduce_sparse", "all_reduce (sparse)", opts, (), tensors, opts)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        if len(tensors) == 1 and self._memory.takes(tensors[0]):
+            return _recorded(
+                "broadcast",
+                lambda: self._memory.broadcast(
+                    tensors[0].detach(), opts.rootRank, tensors, _seconds(opts.timeout)
+                ),
+            )
         return self._delegate("broadcast", "broadcast", opts, tensors, tensors, opts)
 
     def reduce(self, tensors: list[torch.Tensor], opts: Any) -> Work:
@@ -191,6 +210,8 @@ class TributaryBackend(Backend):
     def allgather(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
     ) -> Work:
+        if len(inputs) == len(outputs) == 1 and self._memory.takes_gather(outputs[0], inputs[0]):
+            return _recorded("all_gather", lambda: self._gather_in_memory(outputs, inputs[0], opts))
         return self._delegate("allgather", "all_gather", opts, inputs, outputs, inputs, opts)
 
     def allgather_coalesced(
@@ -201,6 +222,14 @@ class TributaryBackend(Backend):
         )
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+        if self._memory.takes_parts(output, input):
+            name = "all_gather_into_tensor"
+            return _recorded(
+                name,
+                lambda: self._memory.all_gather(
+                    name, output.detach(), input.detach(), [output], _seconds(opts.timeout)
+                ),
+            )
         return self._delegate(
             "all_gather_single", "all_gather_into_tensor", opts, [input], output, input, opts
         )
@@ -236,6 +265,17 @@ class TributaryBackend(Backend):
         )
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
+        if _is_sum(opts) and self._memory.takes_scatter(input, output):
+            return _recorded(
+                "reduce_scatter_tensor",
+                lambda: self._memory.reduce_scatter(
+                    output.detach(),
+                    input.detach(),
+                    opts.reduceOp == ReduceOp.AVG,
+                    [output],
+                    _seconds(opts.timeout),
+                ),
+            )
         return self._delegate(
             "reduce_scatter_single", "reduce_scatter_tensor", opts, [output], output, input, opts
         )
@@ -349,6 +389,34 @@ class TributaryBackend(Backend):
             and all(map(is_summable, tensors))
         )
 
+    def _sums_in_memory(self, tensor: torch.Tensor, opts: Any) -> bool:
+        return _is_sum(opts) and self._memory.takes_sum(tensor)
+
+    def _sum_in_memory(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+        is_average = opts.reduceOp == ReduceOp.AVG
+        return self._memory.sum(
+            tensors[0].detach(),
+            f"all_reduce ({'AVG' if is_average else 'SUM'})",
+            tensors,
+            _seconds(opts.timeout),
+            (lambda sums: _divide([sums], self._size)) if is_average else None,
+        )
+
+    def _gather_in_memory(
+        self, outputs: list[list[torch.Tensor]], own: torch.Tensor, opts: Any
+    ) -> Work:
+        shape = (self._size, own.numel())
+        all_parts = torch.empty(shape, dtype=own.dtype)
+
+        def finish() -> None:
+            with writing():
+                for output, part in zip(outputs[0], all_parts):
+                    output.detach().copy_(part.view(output.shape))
+
+        return self._memory.all_gather(
+            "all_gather", all_parts, own.detach(), outputs, _seconds(opts.timeout), finish
+        )
+
     def _sum(self, name: str, tensors: list[torch.Tensor], opts: Any) -> Work:
         return _recorded(name, lambda: self._start_sum(tensors, opts))
 
@@ -358,7 +426,7 @@ class TributaryBackend(Backend):
         copies = {
             at: tensor.detach().contiguous()
             for at, tensor in enumerate(tensors)
-            if _overlaps_itself(tensor)
+            if overlaps_itself(tensor)
         }
         work = self.network.all_reduce(
             [copies.get(at, tensor) for at, tensor in enumerate(tensors)],
@@ -371,7 +439,7 @@ class TributaryBackend(Backend):
             return work
         return CopiedWork(
             work,
-            lambda: _write_back([(tensors[at].detach(), copy) for at, copy in copies.items()]),
+            lambda: write_back([(tensors[at].detach(), copy) for at, copy in copies.items()]),
             tensors,
             self.network.timeout if timeout is None else timeout,
             _cuda_devices(tensors),
@@ -409,7 +477,7 @@ class TributaryBackend(Backend):
         if self._size == 1:
             return call(*arguments)
         outputs = _outputs(arguments)
-        arguments, copies = _contiguous(arguments)
+        arguments, copies = contiguous(arguments)
         averaged = self._averaged(opts, _outputs(arguments)) if is_average else []
         # Of a reduction to one rank, Gloo leaves parts of sums at the others.
         has_result = method != "reduce" or opts.rootRank == self._rank
@@ -417,7 +485,7 @@ class TributaryBackend(Backend):
         def finish() -> None:
             _divide(averaged, self._size)
             if has_result:
-                _write_back(copies)
+                write_back(copies)
 
         timeout = _seconds(opts.timeout)
         work = DelegatedWork(
@@ -485,6 +553,10 @@ def _recorded(name: str, start: Callable[[], Work]) -> Work:
         return work
 
 
+def _is_sum(opts: Any) -> bool:
+    return bool(opts.reduceOp == ReduceOp.SUM or opts.reduceOp == ReduceOp.AVG)
+
+
 def _describe(name: str, opts: Any) -> str:
     details = []
     op = getattr(opts, "reduceOp", None)
@@ -522,68 +594,6 @@ def _outputs(arguments: Sequence[Any]) -> list[Any]:
     if isinstance(first, torch.Tensor):
         return [first]
     return first if isinstance(first, list) else []
-
-
-def _contiguous(
-    arguments: tuple[Any, ...],
-) -> tuple[tuple[Any, ...], list[tuple[torch.Tensor, torch.Tensor]]]:
-    """The arguments of a collective, with contiguous copies of tensors that are not contiguous.
-
-    Gloo takes memory as it lies, with gaps, and the layouts of the ranks may differ. Returns also
-    the outputs that have copies, with these.
-    """
-    copies = []
-
-    def replace(argument: Any, is_output: bool) -> Any:
-        if isinstance(argument, list):
-            return [replace(each, is_output) for each in argument]
-        if (
-            not isinstance(argument, torch.Tensor)
-            or argument.layout != torch.strided
-            or argument.is_contiguous()
-        ):
-            return argument
-        copy = argument.detach().contiguous()
-        if is_output:
-            copies.append((argument.detach(), copy))
-        return copy
-
-    return tuple(replace(each, at == 0) for at, each in enumerate(arguments)), copies
-
-
-def _overlaps_itself(tensor: torch.Tensor) -> bool:
-    """Whether elements of a dense tensor may share memory, as those of an expanded one do."""
-    if tensor.is_contiguous():
-        return False
-    reach = 0
-    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
-        if size > 1 and stride <= reach:
-            return True
-        reach += stride * (size - 1)
-    return False
-
-
-def _write_back(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
-    """Writes to tensors, of any strides, what their copies hold.
-
-    Elements that share memory are written once. Raises an error if they had to differ.
-    """
-    with writing():
-        for tensor, copy in copies:
-            target, source = tensor, copy
-            for dimension, stride in enumerate(tensor.stride()):
-                if stride == 0:
-                    target, source = target.narrow(dimension, 0, 1), source.narrow(dimension, 0, 1)
-            target.copy_(source)
-            if _overlaps_itself(tensor) and not _has_same_values(tensor, copy):
-                raise ValueError(
-                    "tributary: elements of an output share memory, but their results differ. Is "
-                    "it expanded? Pass tensor.contiguous() in its place"
-                )
-
-
-def _has_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return bool(torch.isclose(a, b, rtol=0.0, atol=0.0, equal_nan=True).all())
 
 
 def _cuda_devices(arguments: Any) -> list[torch.device]:

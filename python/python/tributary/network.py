@@ -131,6 +131,15 @@ class Network:
         """
         return self.join().checks or get_debug_level() == DebugLevel.DETAIL
 
+    def shares_memory(self) -> bool:
+        """Whether all ranks are on one host, and carry out collectives in memory."""
+        return self.join().has_all_ranks
+
+    def begin(self, start: Callable[[Communicator], Handle], work: TributaryWork) -> None:
+        """Starts what `start` does, which is the only part of `work`."""
+        communicator = self.join()
+        self._start(None, work, lambda: start(communicator), work.end_part)
+
     def join(self) -> Communicator:
         """Joins the other ranks, unless this has been done."""
         self._owner.check()

@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from ._native import (
     TimeoutError,
     admit,
     given_job,
+    is_each_alone,
 )
 
 
@@ -77,116 +78,164 @@ def unused_part(store: Store, rank: int) -> Store:
     return PrefixStore(f"{generation}/", store)
 
 
+@dataclass(frozen=True)
+class _Place:
+    """Where a rank is, and what the first one tells the others."""
+
+    # Ranks of the same host reach each other over loopback.
+    host: str
+    # Those of the same user, too, share memory.
+    user: str
+    # The host, as a controller knows it.
+    station: str
+    # Whether each rank is to be a worker of its own.
+    each_alone: bool = False
+    # The first rank's memory, for the case that all ranks share it.
+    memory: str = ""
+
+
 def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     """Joins the group, which all `size` ranks must do within `timeout` seconds.
 
     A problem at one rank is raised at all.
     """
     board = _Board(store, rank, size, timeout)
-    if os.environ.get("TRIBUTARY_CONTROLLER"):
-        fabric = _connect_to_controller(board, rank, timeout)
-        if fabric is not None:
-            return fabric
-
-    switch = communicator = None
+    worker = switch = communicator = None
     try:
-        with board.reporting_errors("host", "sockets", "endpoint", "fabric", "joined"):
-            memory = _memory(size) if rank == 0 else None
-            description = memory.description if memory is not None else ""
-            board.post("host", "\n".join((_host(), _user(), description)))
-            posted = board.read_all("host", "reached Tributary's rendezvous")
-            hosts, users, descriptions = zip(*(text.split("\n") for text in posted))
-            described = descriptions[0]
-            if described and len(set(hosts)) == len(set(users)) == 1:
-                if memory is not None:
-                    communicator = Communicator.first(memory, timeout)
-                else:
-                    communicator = Communicator.in_memory(described, rank, size, timeout)
-                board.post("joined", "yes")
-                board.read_all("joined", "come by the memory of the first rank")
-                return Fabric(communicator, None)
-            address = LOOPBACK if len(set(hosts)) == 1 else _own_address()
+        with board.reporting_errors("place", "sockets", "endpoint", "fabric", "memory", "joined"):
+            station = Station() if os.environ.get("TRIBUTARY_CONTROLLER") else None
+            place = _Place(_host(), _user(), station.host if station is not None else "")
+            memory = None
             if rank == 0:
-                plan = Plan(settings.current(), size, hosts.count(hosts[0]), timeout)
-                board.post("sockets", str(plan.sockets))
-                # This rank's packets stay in memory.
-                endpoint = Endpoint(address, 0)
-                board.post("endpoint", "")
-                posted = board.read_all("endpoint", "opened their sockets")
-                switch = Switch(plan, address, [text.split() for text in posted])
-                board.post("fabric", switch.description)
+                each_alone = is_each_alone(settings.current())
+                memory = None if each_alone else _memory(size, station is not None)
+                described = memory.description if memory is not None else ""
+                place = replace(place, each_alone=each_alone, memory=described)
+            board.post("place", json.dumps(asdict(place)))
+            posted = board.read_all("place", "reached Tributary's rendezvous")
+            places = [_Place(**json.loads(text)) for text in posted]
+            members = _members(places)
+            member = next(at for at, ranks in enumerate(members) if rank in ranks)
+            ranks, described = members[member], places[0].memory
+            if len(members) > 1:
+                memory = None
+                if rank == ranks[0]:
+                    group = _Group(board, places, members, member, timeout)
+                    worker, switch = group.join_as_worker(station)
+                if len(ranks) > 1 and worker is not None:
+                    memory = Memory.of_member(worker, len(ranks))
+                    board.post("memory", memory.description)
+                elif len(ranks) > 1:
+                    described = board.read("memory", ranks[0], "joined for their host")
+            if memory is not None:
+                communicator = Communicator.first(memory, timeout)
             else:
-                sockets = int(board.read("sockets", 0, "planned the group"))
-                endpoint = Endpoint(address, sockets)
-                board.post("endpoint", " ".join(endpoint.addresses))
-            description = board.read("fabric", 0, "started the embedded switch")
-            communicator = Communicator(endpoint, description, rank, switch)
+                at = ranks.index(rank)
+                communicator = worker or Communicator.in_memory(described, at, len(ranks), timeout)
             board.post("joined", "yes")
-            board.read_all("joined", "reached the first rank")
-            _check_path(communicator, rank, timeout, "does a firewall drop UDP between the hosts?")
+            board.read_all("joined", "joined the group")
+            if len(members) > 1:
+                _check_path(communicator, rank, timeout, station)
     except BaseException:
-        _abandon(communicator, switch)
+        _abandon(communicator or worker, switch)
         raise
     return Fabric(communicator, switch)
 
 
-def _memory(size: int) -> Memory | None:
+def _members(places: list[_Place]) -> list[list[int]]:
+    """The ranks of each member of a group: those that share memory."""
+    members: dict[object, list[int]] = {}
+    for rank, place in enumerate(places):
+        each_alone = places[0].each_alone or (_is_one_host(places) and not places[0].memory)
+        key = rank if each_alone else (place.host, place.user, place.station)
+        members.setdefault(key, []).append(rank)
+    return list(members.values())
+
+
+def _is_one_host(places: list[_Place]) -> bool:
+    return len({place.host for place in places}) == 1
+
+
+@dataclass
+class _Group:
+    """A group with a network, of whose members each has a worker: its first rank."""
+
+    board: _Board
+    places: list[_Place]
+    members: list[list[int]]
+    # The one that this rank is the worker of.
+    member: int
+    timeout: float
+
+    def join_as_worker(self, station: Station | None) -> tuple[Communicator, Switch | None]:
+        """Joins, perhaps with a switch in this process."""
+        if station is not None:
+            return self._join_at_controller(station), None
+        workers = [ranks[0] for ranks in self.members]
+        hosts = [self.places[rank].host for rank in workers]
+        address = LOOPBACK if _is_one_host(self.places) else _own_address()
+        board, switch = self.board, None
+        if self.member == 0:
+            plan = Plan(settings.current(), len(hosts), hosts.count(hosts[0]), self.timeout)
+            board.post("sockets", str(plan.sockets))
+            # This rank's packets stay in memory.
+            endpoint = Endpoint(address, 0)
+            board.post("endpoint", "")
+            posted = board.read_all("endpoint", "opened their sockets", workers)
+            switch = Switch(plan, address, self.members, [text.split() for text in posted])
+            board.post("fabric", switch.description)
+        else:
+            sockets = int(board.read("sockets", 0, "planned the group"))
+            endpoint = Endpoint(address, sockets)
+            board.post("endpoint", " ".join(endpoint.addresses))
+        description = board.read("fabric", 0, "started the embedded switch")
+        try:
+            return Communicator(endpoint, description, self.member, switch), switch
+        except BaseException:
+            _abandon(None, switch)
+            raise
+
+    def _join_at_controller(self, station: Station) -> Communicator:
+        if self.member == 0:
+            hosts = [self.places[ranks[0]].station for ranks in self.members]
+            given = _take_given_job(self.members)
+            self.board.post("fabric", given or _admit(station, self.members, hosts))
+        description = self.board.read("fabric", 0, "had the group's job admitted")
+        return Communicator.at(station, description, self.member, self.timeout)
+
+
+def _memory(size: int, at_controller: bool) -> Memory | None:
     """Memory that the ranks may share, unless the settings ask for a switch."""
     try:
-        return Memory.open(settings.current(), size)
+        return Memory.open(settings.current(), size, at_controller)
     except OSError as error:
         # A sandbox may forbid it.
         warnings.warn(f"no memory can be shared: {error}", RuntimeWarning, stacklevel=2)
         return None
 
 
-def _connect_to_controller(board: _Board, rank: int, timeout: float) -> Fabric | None:
-    """Joins the group through the switches of a network; `None` if they cannot sum it."""
-    communicator = None
-    try:
-        with board.reporting_errors("station", "fabric", "port"):
-            station = Station()
-            board.post("station", station.host)
-            hosts = board.read_all("station", "found their host")
-            if len(set(hosts)) < len(hosts) and os.environ.get("TRIBUTARY_JOB"):
-                if rank == 0:
-                    warnings.warn(
-                        f"{len(hosts)} ranks are on {len(set(hosts))} hosts, and a switch counts one for each "
-                        "host: the switches of their job do not sum them",
-                        RuntimeWarning,
-                        stacklevel=2,
-                    )
-                return None
-            if rank == 0:
-                board.post("fabric", _take_given_job(len(hosts)) or _admit(station, hosts))
-            description = board.read("fabric", 0, "had the group's job admitted")
-            communicator = Communicator.at(station, description, rank, timeout)
-            board.post("port", "open")
-            board.read_all("port", "opened their port")
-            _check_path(communicator, rank, timeout, "`tributary doctor` checks hosts and switch")
-    except BaseException:
-        _abandon(communicator, None)
-        raise
-    return Fabric(communicator, None)
-
-
-def _take_given_job(ranks: int) -> str | None:
-    """The job that was admitted for this process, for its first group of all ranks."""
+def _take_given_job(members: list[list[int]]) -> str | None:
+    """The job that was admitted for this process, for its first group of all its hosts."""
     global _given_job_is_taken
-    given = None if _given_job_is_taken else given_job(settings.current(), ranks)
+    given = None if _given_job_is_taken else given_job(settings.current(), members)
     _given_job_is_taken = _given_job_is_taken or given is not None
     return given
 
 
-def _admit(station: Station, hosts: list[str]) -> str:
-    return admit(station, settings.current(), _job_name(), hosts)
+def _admit(station: Station, members: list[list[int]], hosts: list[str]) -> str:
+    return admit(station, settings.current(), _job_name(), members, hosts)
 
 
-def _check_path(communicator: Communicator, rank: int, timeout: float, hint: str) -> None:
+def _check_path(
+    communicator: Communicator, rank: int, timeout: float, station: Station | None
+) -> None:
     """Makes a call without values: a network that drops packets is noticed before the first sum."""
     try:
         communicator.announce("join", 0, "").wait(min(timeout, _PATIENCE))
     except TimeoutError as error:
+        hint = "does a firewall drop UDP between the hosts?"
+        if station is not None:
+            hint = "`tributary doctor` checks hosts and switch"
         raise RendezvousError(
             f"rank {rank}: packets do not pass between the ranks and the switch: {error} ({hint})"
         ) from error
@@ -234,8 +283,8 @@ class _Board:
         self._wait(key, [rank], done)
         return self._parse(self._store.get(f"{key}/{rank}"))
 
-    def read_all(self, key: str, done: str) -> list[str]:
-        ranks = range(self._size)
+    def read_all(self, key: str, done: str, ranks: Iterable[int] | None = None) -> list[str]:
+        ranks = range(self._size) if ranks is None else list(ranks)
         self._wait(key, ranks, done)
         return [self._parse(self._store.get(f"{key}/{rank}")) for rank in ranks]
 

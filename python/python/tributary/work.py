@@ -153,6 +153,68 @@ def writing() -> AbstractContextManager[None]:
     return mode
 
 
+def contiguous(
+    arguments: tuple[Any, ...],
+) -> tuple[tuple[Any, ...], list[tuple[torch.Tensor, torch.Tensor]]]:
+    """The arguments of a collective, with contiguous copies of tensors that are not contiguous.
+
+    Memory is taken as it lies, and the layouts of the ranks may differ. The outputs are the first
+    argument. Returns also those that have copies, with these.
+    """
+    copies = []
+
+    def replace(argument: Any, is_output: bool) -> Any:
+        if isinstance(argument, list):
+            return [replace(each, is_output) for each in argument]
+        if (
+            not isinstance(argument, torch.Tensor)
+            or argument.layout != torch.strided
+            or (argument.is_contiguous() and not argument.is_conj() and not argument.is_neg())
+        ):
+            return argument
+        copy = argument.detach().resolve_conj().resolve_neg().contiguous()
+        if is_output:
+            copies.append((argument.detach(), copy))
+        return copy
+
+    return tuple(replace(each, at == 0) for at, each in enumerate(arguments)), copies
+
+
+def overlaps_itself(tensor: torch.Tensor) -> bool:
+    """Whether elements of a dense tensor may share memory, as those of an expanded one do."""
+    if tensor.is_contiguous():
+        return False
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape)):
+        if size > 1 and stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def write_back(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
+    """Writes to tensors, of any strides, what their copies hold.
+
+    Elements that share memory are written once. Raises an error if they had to differ.
+    """
+    with writing():
+        for tensor, copy in copies:
+            target, source = tensor, copy
+            for dimension, stride in enumerate(tensor.stride()):
+                if stride == 0:
+                    target, source = target.narrow(dimension, 0, 1), source.narrow(dimension, 0, 1)
+            target.copy_(source)
+            if overlaps_itself(tensor) and not _has_same_values(tensor, copy):
+                raise ValueError(
+                    "tributary: elements of an output share memory, but their results differ. Is "
+                    "it expanded? Pass tensor.contiguous() in its place"
+                )
+
+
+def _has_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return bool(torch.isclose(a, b, rtol=0.0, atol=0.0, equal_nan=True).all())
+
+
 def _value(outcome: Future[Any]) -> Any:
     value = outcome.value()
     if isinstance(value, BaseException):

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tributary_collective::{
-    Call, Communicator, Description, Group as _, Station, Values, admission,
+    Call, Communicator, Description, Group as _, Members, Station, Values, admission,
 };
 use tributary_protocol::buffer::Buffer;
 
@@ -76,9 +76,10 @@ fn admit(station: &Station, hosts: &[String], directory: &Path) -> Result<()> {
     };
     let more = variable(SETTINGS).unwrap_or_default();
     let settings = format!("[job]\nslots = 32\nwindow = 16\n{more}{group}");
-    let description = match admission::given(&variable, &group, hosts.len())? {
+    let members = Members::each_alone(u16::try_from(hosts.len())?);
+    let description = match admission::given(&variable, &group, &members)? {
         Some(given) => given,
-        None => admission::admit(station, &settings, "groups", hosts)?,
+        None => admission::admit(station, &settings, "groups", &members, hosts)?,
     };
     let (partial, whole) = (directory.join("partial"), directory.join("description"));
     std::fs::write(&partial, description.to_text())?;

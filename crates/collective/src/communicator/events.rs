@@ -137,19 +137,19 @@ impl Shared {
     fn explained(&self, state: &mut State, work: Box<Work>, mistake: Mistake, texts: &[String]) {
         match mistake {
             Mistake::Mismatch => {
-                let what = agreement::who_calls_what(texts);
+                let what = self.members.who_calls_what(texts);
                 self.break_up(state, Error::Mismatch { call: work.number(), what });
                 self.fail(state, work);
             }
             Mistake::NotFinite => {
-                let found = agreement::who_says_what(texts);
+                let found = self.members.who_says_what(texts);
                 let what = format!("in call {}, at {found}", work.number());
                 self.end(work, Err(Error::NotFinite { what }));
             }
             Mistake::Underflow if texts.iter().all(String::is_empty) => self.sum(state, work),
             Mistake::Underflow => {
                 let name = format!("call {}, {}", work.number(), work.name());
-                let found = agreement::who_says_what(texts);
+                let found = self.members.who_says_what(texts);
                 let half = work.plan.as_ref().map_or(0.0, Plan::coarsest_half);
                 let what = underflow::refusal(&name, half, &found);
                 self.end(work, Err(Error::Underflow { what }));
@@ -170,18 +170,18 @@ impl Shared {
         }
         let Some(node) = &state.node else { return };
         let Some(work) = state.waiting.pop_front() else { return };
-        let mut words = work.claim.encode(self.rank, self.ranks);
+        let mut words = work.claim.encode(self.member, self.workers);
         if work.is_small
             && let Some(values) = &work.values
         {
-            agreement::append(&mut words, self.rank, self.ranks, &values.floats());
+            agreement::append(&mut words, self.member, self.workers, &values.floats());
         }
         // They are part of the agreement if there is room, and otherwise follow it: only then do all ranks know that
         // they have as many.
         if let Some(blocks) = &work.blocks
             && self.has_room(blocks.words())
         {
-            blocks.append(&mut words, self.rank, &work.magnitudes);
+            blocks.append(&mut words, self.member, &work.magnitudes);
         }
         state.fragments += self.begin(node, words, &work, Happening::Agreed);
         state.agreeing = Some(work);
@@ -206,13 +206,14 @@ impl Shared {
         match occurrence {
             Occurrence::Begun(begun) => self.begin_run(state, &begun),
             Occurrence::Waiting(missing) => state.missing = missing,
-            Occurrence::Behind(ranks, calls) => state.behind = Some((ranks, calls)),
-            Occurrence::Left(rank, calls) => {
-                state.left = Some((rank.get(), calls));
+            Occurrence::Behind(members, calls) => state.behind = Some((members, calls)),
+            Occurrence::Left(member, calls) => {
+                state.left = Some((member.get(), calls));
                 self.look_for_leavers(state);
             }
-            Occurrence::Lost(rank, why) => {
-                self.break_up(state, Error::PeerLost { rank: rank.get(), why });
+            Occurrence::Lost(member, why) => {
+                let rank = self.members.worker(member.get().into());
+                self.break_up(state, Error::PeerLost { rank, why });
             }
             Occurrence::Unled(why) => {
                 let why = format!("has the switch and is gone: {why}");
@@ -235,7 +236,7 @@ impl Shared {
             return self.break_up(state, Error::Failed(what));
         }
         if let Some(entry) = state.entry.take() {
-            match entry.begin(self.rank, begun, &self.stop) {
+            match entry.begin(self.member, begun, &self.stop) {
                 Ok(node) => state.node = Some(node),
                 Err(error) => return self.break_up(state, Error::Failed(one_line(error.as_ref()))),
             }
@@ -253,7 +254,7 @@ impl Shared {
     /// Has all ranks, which see the same mistake, tell each other about it.
     fn explain(&self, state: &mut State, work: Box<Work>, mistake: Mistake, text: &str) {
         let Some(node) = &state.node else { return self.fail(state, work) };
-        let words = agreement::encode_text(text, self.rank, self.ranks);
+        let words = agreement::encode_text(text, self.member, self.workers);
         state.fragments += self.begin(node, words, &work, move |sums, stats| {
             Happening::Explained(mistake, sums, stats)
         });
@@ -308,12 +309,12 @@ impl Shared {
 
     /// Whether the claims of all ranks leave room for so many integers.
     fn has_room(&self, words: usize) -> bool {
-        agreement::has_room(words, self.ranks, self.values_per_packet)
+        agreement::has_room(words, self.workers, self.values_per_packet)
     }
 
     /// All ranks have told what they call.
     fn agreed(&self, state: &mut State, work: Box<Work>, sums: &[i32]) {
-        let claims = Claim::decode_all(sums, self.ranks);
+        let claims = Claim::decode_all(sums, self.workers);
         if claims.iter().any(|claim| *claim != work.claim) {
             let text = work.text.clone();
             self.explain(state, work, Mistake::Mismatch, &text);
@@ -325,21 +326,21 @@ impl Shared {
             return;
         }
         let Some(blocks) = work.blocks else {
-            if self.nonfinite == NonFinite::Raise && !agreement::are_finite(sums, self.ranks) {
+            if self.nonfinite == NonFinite::Raise && !agreement::are_finite(sums, self.workers) {
                 let text = work.not_finite();
                 return self.explain(state, work, Mistake::NotFinite, &text);
             }
             state.done += 1;
             state.values += work.claim.elements;
-            let sums = agreement::add_up(sums, self.ranks);
+            let sums = agreement::add_up(sums, self.workers);
             return self.sum_done(work, sums.into(), Vec::new());
         };
         if self.has_room(blocks.words()) {
-            return self.measured(state, work, agreement::after_claims(sums, self.ranks));
+            return self.measured(state, work, agreement::after_claims(sums, self.workers));
         }
         let Some(node) = &state.node else { return self.fail(state, work) };
         let mut words = Vec::new();
-        blocks.append(&mut words, self.rank, &work.magnitudes);
+        blocks.append(&mut words, self.member, &work.magnitudes);
         state.fragments += self.begin(node, words, &work, Happening::Measured);
         state.agreeing = Some(work);
     }
@@ -353,7 +354,7 @@ impl Shared {
             return self.explain(state, work, Mistake::NotFinite, &text);
         }
         let elements = work.claim.elements as usize;
-        work.plan = Some(Plan::new(&all, &blocks, elements, self.ranks, self.precision));
+        work.plan = Some(Plan::new(&all, &blocks, elements, self.workers, self.precision));
         if !self.underflow.fails {
             return self.sum(state, work);
         }
@@ -371,7 +372,12 @@ impl Shared {
         state.underflows += 1;
         let name = work.name();
         if state.warnings.is_due(&name, Instant::now()) {
-            let warning = underflow::warning(self.rank, &name, plan.coarsest_half(), rounding);
+            let warning = underflow::warning(
+                &self.members.names(&[self.member.into()]),
+                &name,
+                plan.coarsest_half(),
+                rounding,
+            );
             tracing::warn!("{warning}");
             // It is set once.
             drop(work.outcome.warning.set(warning));
@@ -381,11 +387,12 @@ impl Shared {
     /// A call that a rank has left out by leaving never ends.
     fn look_for_leavers(&self, state: &mut State) {
         let begun = self.begun.load(Ordering::Relaxed);
-        if let Some((rank, calls)) = state.left
+        if let Some((member, calls)) = state.left
             && calls < begun
-            && rank != self.rank
+            && member != self.member
         {
             let why = format!("has left the group after {calls} calls, and this rank made {begun}");
+            let rank = self.members.worker(member.into());
             self.break_up(state, Error::PeerLost { rank, why });
         }
     }
@@ -403,17 +410,17 @@ impl Shared {
     /// The error for a call that takes too long, with the ranks that have not made it.
     pub(super) fn too_late(&self, outcome: &Outcome, state: &State) -> Error {
         let number = outcome.number;
-        let others = |ranks: WorkerSet| -> Vec<usize> {
-            let others = ranks.iter().map(WorkerIndex::get).filter(|rank| *rank != self.rank);
+        let others = |workers: WorkerSet| -> Vec<usize> {
+            let others = workers.iter().map(WorkerIndex::get).filter(|it| *it != self.member);
             others.map(usize::from).collect()
         };
         let missing = others(state.missing);
         let late = state.behind.filter(|(_, calls)| *calls <= number);
-        let late = late.map(|(ranks, _)| others(ranks)).unwrap_or_default();
-        let have = |ranks: &[usize]| if ranks.len() == 1 { "has" } else { "have" };
+        let late = late.map(|(workers, _)| others(workers)).unwrap_or_default();
+        let have = |workers: &[usize]| self.members.with_verb(workers, "has", "have");
         let what = match () {
             () if state.run.is_none() && !missing.is_empty() => {
-                format!("{} {} not joined the group", agreement::names(&missing), have(&missing))
+                format!("{} not joined the group", have(&missing))
             }
             () if state.run.is_none() => "the group's first run has not begun".into(),
             () if state.renews => {
@@ -422,7 +429,7 @@ impl Shared {
             () if late.is_empty() => {
                 format!("all ranks have made call {number}; is the network up?")
             }
-            () => format!("{} {} not made call {number}", agreement::names(&late), have(&late)),
+            () => format!("{} not made call {number}", have(&late)),
         };
         Error::TimedOut { waited: outcome.begun.elapsed(), what }
     }
@@ -461,8 +468,8 @@ impl Shared {
     fn sum_done(&self, work: Box<Work>, sums: Tensor, extras: Vec<i32>) {
         let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
         if in_place && !work.average && extras.is_empty() {
-            drop(sums);
-            self.end(work, Ok(()));
+            let Tensor::F32(sums) = sums else { unreachable!("floats were summed") };
+            work.end(sums);
         } else {
             drop(self.finisher.send(Finish::Sum(work, sums, extras)));
         }

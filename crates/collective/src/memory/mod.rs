@@ -1,4 +1,5 @@
-//! Groups whose ranks are all on one host: they add in memory that they share, and need no switch.
+//! The ranks of a host: they add in memory that they share, and need no switch. If the group has other hosts, too,
+//! the first rank has the sums of the hosts [summed](host) in a network.
 //!
 //! Each rank has a thread that carries out its calls in their order, in *steps*: a rank takes a step when it has
 //! written what the others need, and waits until all have taken as many. Before the first step of a call it writes
@@ -11,7 +12,11 @@
 //! | `segment` | the shared memory |
 //! | `join` | how ranks come by it, and notice that one is gone |
 //! | `sums` | sums over buffers |
+//! | [`Collective`] | what ranks do beside sums that all get |
+//! | `host` | the part of a host in a group of several |
 
+mod collectives;
+mod host;
 mod join;
 mod segment;
 mod sums;
@@ -20,28 +25,33 @@ use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
-use tributary_protocol::worker::Stats;
 
+pub use self::collectives::{Collective, Numbers, What};
+use self::host::{Host, Rest};
 use self::join::{Connections, Entrance, Found};
-use self::segment::{Claim, Segment};
+use self::segment::{Claim, Lane, Segment};
 use self::sums::{Buffers, Element, How, capacity};
 use crate::group::Patience;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{self, NonFinite};
 use crate::work::{AVERAGE, SUM};
-use crate::{Call, Counters, Error, Group, Pending, Values, agreement};
+use crate::{Call, Counters, Error, Group, Members, Pending, Values, agreement, communicator};
 
 /// How long a rank that leaves waits for calls that are under way.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest sleep before a look at the time and at the other ranks.
 const SLEEP: Duration = Duration::from_millis(50);
+
+/// How much longer than its host's first rank another one waits: that one knows what is missing at other hosts.
+const LEAD: Duration = Duration::from_secs(1);
 
 /// Looks at the other ranks before a sleep, if each can have a processor.
 const LOOKS: u32 = 2_000;
@@ -54,6 +64,17 @@ const FEW: usize = 16 << 10;
 struct Description {
     socket: String,
     settings: settings::Group,
+    /// If there are other hosts.
+    of_host: Option<OfHost>,
+}
+
+/// The ranks of a host in a group of several.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct OfHost {
+    /// Those of this host, in the group.
+    ranks: Vec<u16>,
+    /// Number of the ranks of all hosts.
+    all: usize,
 }
 
 /// The memory of a group, in the process of its first rank.
@@ -61,6 +82,8 @@ pub struct Memory {
     entrance: Entrance,
     segment: Segment,
     description: Description,
+    /// The part of the host in the group of hosts, if there are several.
+    above: Option<Arc<communicator::Communicator>>,
 }
 
 impl Memory {
@@ -69,10 +92,29 @@ impl Memory {
     /// # Errors
     /// If there are too many, or the operating system refuses.
     pub fn open(ranks: usize, settings: settings::Group) -> Result<Self> {
+        Self::for_ranks(ranks, settings, None, None)
+    }
+
+    /// Makes memory for the ranks of a member of a group, whose sums are then summed over all members.
+    ///
+    /// # Errors
+    /// If the operating system refuses.
+    pub fn of_member(above: Arc<communicator::Communicator>) -> Result<Self> {
+        let (ranks, all) = above.ranks();
+        let (settings, of_host) = (above.settings().clone(), OfHost { ranks: ranks.to_vec(), all });
+        Self::for_ranks(ranks.len(), settings, Some(of_host), Some(above))
+    }
+
+    fn for_ranks(
+        ranks: usize,
+        settings: settings::Group,
+        of_host: Option<OfHost>,
+        above: Option<Arc<communicator::Communicator>>,
+    ) -> Result<Self> {
         ensure!((2..=1024).contains(&ranks), "{ranks} ranks cannot share memory");
         let (entrance, segment) = Entrance::open(ranks)?;
-        let description = Description { socket: entrance.name().to_owned(), settings };
-        Ok(Self { entrance, segment, description })
+        let description = Description { socket: entrance.name().to_owned(), settings, of_host };
+        Ok(Self { entrance, segment, description, above })
     }
 
     /// How other ranks reach it, as text.
@@ -95,13 +137,19 @@ pub struct Communicator {
 
 struct Threads {
     calls: JoinHandle<()>,
+    results: Option<JoinHandle<()>>,
     watch: JoinHandle<()>,
 }
 
 struct Shared {
     segment: Segment,
+    /// Among those of the host.
     rank: usize,
     ranks: usize,
+    /// What the ranks of the host are called.
+    names: Members,
+    /// If there are other hosts.
+    host: Option<Host>,
     nonfinite: NonFinite,
     /// See [`LOOKS`].
     looks: u32,
@@ -120,9 +168,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     /// Calls that have not begun, each with its outcome.
-    waiting: VecDeque<(Call, Arc<Outcome>)>,
-    /// The call that is under way.
-    current: Option<Arc<Outcome>>,
+    waiting: VecDeque<(Task, Arc<Outcome>)>,
+    /// Calls that are under way.
+    under_way: Vec<Arc<Outcome>>,
     begun: u64,
     done: u64,
     values: u64,
@@ -131,12 +179,30 @@ struct State {
     ended: bool,
 }
 
-/// How far a rank is, in its thread.
-#[derive(Default)]
+/// What a rank is to do.
+enum Task {
+    Call(Call),
+    Collective(Collective),
+}
+
+/// How far a rank is, in a thread of its own.
 struct Place {
+    lane: Lane,
     steps: u32,
     /// Buffers used so far.
     parts: usize,
+}
+
+impl Place {
+    fn new(lane: Lane) -> Self {
+        Self { lane, steps: 0, parts: 0 }
+    }
+
+    /// The number of the buffer for the next part.
+    fn next(&mut self) -> usize {
+        self.parts += 1;
+        self.parts % 2
+    }
 }
 
 impl Communicator {
@@ -145,12 +211,12 @@ impl Communicator {
     /// # Errors
     /// If a thread cannot be started.
     pub fn first(memory: Memory, ranks: usize, timeout: Duration) -> Result<Self> {
-        let Memory { entrance, segment, description } = memory;
+        let Memory { entrance, segment, description, above } = memory;
         let connections = Connections::of_first(entrance, ranks);
-        Self::start(connections, segment, &description, (0, ranks), timeout)
+        Self::start(connections, segment, &description, above, (0, ranks), timeout)
     }
 
-    /// Joins the group that the first rank has described.
+    /// Joins the group that the first rank has described. `rank` is among those of the host.
     ///
     /// # Errors
     /// If the first rank cannot be reached.
@@ -158,16 +224,23 @@ impl Communicator {
         let description: Description =
             serde_json::from_str(description).context("not the description of a group")?;
         let (connections, segment) = join::join(&description.socket, rank, ranks, timeout)?;
-        Self::start(connections, segment, &description, (rank, ranks), timeout)
+        Self::start(connections, segment, &description, None, (rank, ranks), timeout)
     }
 
     fn start(
         connections: Connections,
         segment: Segment,
         description: &Description,
+        above: Option<Arc<communicator::Communicator>>,
         (rank, ranks): (usize, usize),
         timeout: Duration,
     ) -> Result<Self> {
+        let of_host = description.of_host.clone();
+        let names = match &of_host {
+            Some(OfHost { ranks, .. }) => Members::alone(ranks),
+            None => Members::each_alone(u16::try_from(ranks)?),
+        };
+        let host = of_host.map(|OfHost { all, .. }| Host { all, above });
         let callers = Arc::<Callers>::default();
         let (watching, closing) = UnixStream::pair()?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -175,6 +248,8 @@ impl Communicator {
             segment,
             rank,
             ranks,
+            names,
+            host,
             nonfinite: description.settings.nonfinite,
             looks: if ranks <= cores { LOOKS } else { 0 },
             timeout: AtomicU64::new(0),
@@ -191,10 +266,17 @@ impl Communicator {
             thread.context("cannot start a thread")
         };
         let (of_calls, of_watch) = (Arc::clone(&shared), Arc::clone(&shared));
-        // Without the other thread, this one has nothing to carry out: it ends with the process.
-        let calls = spawn("sums", Box::new(move || of_calls.run()))?;
+        let of_results = Arc::clone(&shared);
+        let (to_results, rests) = mpsc::channel();
+        // Without the other threads, these have nothing to carry out: they end with the process.
+        let calls = spawn("sums", Box::new(move || of_calls.run(&to_results)))?;
+        let results = match &shared.host {
+            Some(_) => Some(spawn("results", Box::new(move || of_results.finish_all(rests)))?),
+            None => None,
+        };
         let watch = spawn("watch", Box::new(move || of_watch.watch(connections, &closing)))?;
-        let threads = Mutex::new(Some(Threads { calls, watch }));
+        shared.follow_the_others();
+        let threads = Mutex::new(Some(Threads { calls, results, watch }));
         Ok(Self { shared, threads, description: description.clone() })
     }
 
@@ -210,12 +292,33 @@ impl Communicator {
         &self.description.settings
     }
 
+    /// This rank, among those of the host.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.shared.rank
+    }
+
+    /// Whether all ranks of the group share its memory: only then can they carry out a [`Collective`].
+    #[must_use]
+    pub fn has_all_ranks(&self) -> bool {
+        self.shared.host.is_none()
+    }
+
+    /// Begins a collective. All ranks must make the same calls and collectives in the same order.
+    ///
+    /// # Panics
+    /// If not all ranks of the group share its memory.
+    pub fn begin(&self, collective: Collective) -> Pending {
+        assert!(self.has_all_ranks(), "a group of one host");
+        self.shared.begin(Task::Collective(collective))
+    }
+
     fn end(&self, threads: Threads) {
-        let Threads { calls, watch } = threads;
+        let Threads { calls, results, watch } = threads;
         lock(&self.shared.state).ended = true;
         self.shared.called.notify_all();
         // The panic hook has reported a panic of a thread.
-        drop(calls.join());
+        drop((calls.join(), results.map(JoinHandle::join)));
         self.shared.break_up(&Error::Closed);
         self.shared.end_watch();
         drop(watch.join());
@@ -225,20 +328,7 @@ impl Communicator {
 
 impl Group for Communicator {
     fn call(&self, call: Call) -> Pending {
-        let shared = &self.shared;
-        let outcome = {
-            let mut state = lock(&shared.state);
-            let outcome = Arc::new(Outcome::new(state.begun, Arc::clone(&shared.callers)));
-            state.begun += 1;
-            shared.segment.begin(shared.rank, state.begun);
-            match &state.broken {
-                Some(error) => outcome.set(Err(error.clone())),
-                None => state.waiting.push_back((call, Arc::clone(&outcome))),
-            }
-            outcome
-        };
-        shared.called.notify_all();
-        Pending::new(&outcome, shared)
+        self.shared.begin(Task::Call(call))
     }
 
     fn failure(&self) -> Pending {
@@ -247,7 +337,8 @@ impl Group for Communicator {
 
     fn counters(&self) -> Counters {
         let State { begun, done, values, .. } = *lock(&self.shared.state);
-        Counters { begun, done, values, underflows: 0, runs: 0, worker: Stats::default() }
+        let above = self.shared.above().map(|above| above.counters()).unwrap_or_default();
+        Counters { begun, done, values, ..above }
     }
 
     fn set_timeout(&self, timeout: Duration) {
@@ -265,12 +356,18 @@ impl Group for Communicator {
             shared.give_up("it left while calls were pending");
         }
         self.end(threads);
+        if let Some(above) = shared.above() {
+            above.close();
+        }
     }
 
     fn abort(&self) {
         let Some(threads) = lock(&self.threads).take() else { return };
         self.shared.give_up("it was aborted");
         self.end(threads);
+        if let Some(above) = self.shared.above() {
+            above.abort();
+        }
     }
 }
 
@@ -282,6 +379,11 @@ impl Drop for Communicator {
 
 impl Patience for Shared {
     fn time_out(&self, outcome: &Outcome) -> Error {
+        if self.is_led()
+            && let Some(Err(error)) = self.failure.wait(LEAD)
+        {
+            return error;
+        }
         let error = self.too_late(outcome);
         self.break_up(&error);
         error
@@ -289,16 +391,35 @@ impl Patience for Shared {
 }
 
 impl Shared {
+    fn begin(self: &Arc<Self>, task: Task) -> Pending {
+        let outcome = {
+            let mut state = lock(&self.state);
+            let outcome = Arc::new(Outcome::new(state.begun, Arc::clone(&self.callers)));
+            state.begun += 1;
+            self.segment.begin(self.rank, state.begun);
+            match &state.broken {
+                Some(error) => outcome.set(Err(error.clone())),
+                None => state.waiting.push_back((task, Arc::clone(&outcome))),
+            }
+            outcome
+        };
+        self.called.notify_all();
+        Pending::new(&outcome, self)
+    }
+
     fn set_timeout(&self, timeout: Duration) {
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.timeout.store(millis, Ordering::Relaxed);
+        if let Some(above) = self.above() {
+            above.set_timeout(timeout);
+        }
     }
 
     /// Calls without a result.
     fn pending(&self) -> Vec<Arc<Outcome>> {
         let state = lock(&self.state);
         let waiting = state.waiting.iter().map(|(_, outcome)| outcome);
-        state.current.iter().chain(waiting).cloned().collect()
+        state.under_way.iter().chain(waiting).cloned().collect()
     }
 
     /// Watches the connections until one shows that a rank is gone, or this rank leaves.
@@ -310,12 +431,10 @@ impl Shared {
                     if self.segment.left(rank).is_some() && self.segment.failure().is_none() {
                         continue;
                     }
-                    // If another rank has failed before, that one is named.
-                    let why = "is gone: its process has ended";
-                    self.segment.fail(rank, why);
-                    let (rank, why) =
-                        self.segment.failure().unwrap_or_else(|| (rank, why.to_owned()));
-                    self.break_up(&self.lost(rank, why));
+                    // If the group has failed before, that is told.
+                    let error = self.lost(rank, "is gone: its process has ended".into());
+                    self.segment.fail(&error);
+                    self.break_up(&self.told(self.segment.failure().unwrap_or(error)));
                     break;
                 }
                 Err(error) => {
@@ -328,16 +447,17 @@ impl Shared {
         connections.shut_down();
     }
 
-    /// Carries out calls until this rank leaves the group.
-    fn run(&self) {
-        let mut place = Place::default();
+    /// Carries out calls until this rank leaves the group. What is left to do for a call when this host has done its part
+    /// goes to `results`.
+    fn run(&self, results: &Sender<Rest>) {
+        let mut place = Place::new(Lane::Sums);
         loop {
-            let (call, outcome) = {
+            let (task, outcome) = {
                 let mut state = lock(&self.state);
                 loop {
-                    if let Some((call, outcome)) = state.waiting.pop_front() {
-                        state.current = Some(Arc::clone(&outcome));
-                        break (call, outcome);
+                    if let Some((task, outcome)) = state.waiting.pop_front() {
+                        state.under_way.push(Arc::clone(&outcome));
+                        break (task, outcome);
                     }
                     if state.ended {
                         return;
@@ -345,25 +465,45 @@ impl Shared {
                     state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             };
-            let elements = match &call {
-                Call::Reduce { values, .. } => values.len() as u64,
-                Call::Announce { .. } => 0,
+            let elements = match &task {
+                Task::Call(Call::Reduce { values, .. }) => values.len() as u64,
+                Task::Call(Call::Announce { .. }) | Task::Collective(_) => 0,
             };
-            let result = self.carry_out(call, &outcome, &mut place);
-            if let Err(error) = &result
-                && !matches!(error, Error::NotFinite { .. })
-            {
-                self.break_up(error);
-            }
-            {
-                let mut state = lock(&self.state);
-                state.current = None;
-                if result.is_ok() {
-                    (state.done, state.values) = (state.done + 1, state.values + elements);
+            let rest = match (task, &self.host) {
+                (Task::Call(call), None) => {
+                    self.carry_out(call, &outcome, &mut place).map(|()| None)
                 }
+                (Task::Call(call), Some(host)) => {
+                    self.carry_out_on_host(host, call, &outcome, &mut place).map(Some)
+                }
+                (Task::Collective(collective), _) => {
+                    self.carry_out_collective(collective, &outcome, &mut place).map(|()| None)
+                }
+            };
+            match rest {
+                // Its thread waits for calls until this one ends.
+                Ok(Some(rest)) => drop(results.send(rest)),
+                Ok(None) => self.end_call(&outcome, elements, Ok(())),
+                Err(error) => self.end_call(&outcome, elements, Err(error)),
             }
-            outcome.set(result);
         }
+    }
+
+    /// A call has a result. Its memory is the caller's again.
+    fn end_call(&self, outcome: &Arc<Outcome>, elements: u64, result: Result<(), Error>) {
+        if let Err(error) = &result
+            && !error.is_of_one_call()
+        {
+            self.break_up(error);
+        }
+        {
+            let mut state = lock(&self.state);
+            state.under_way.retain(|other| !Arc::ptr_eq(other, outcome));
+            if result.is_ok() {
+                (state.done, state.values) = (state.done + 1, state.values + elements);
+            }
+        }
+        outcome.set(result);
     }
 
     /// The memory of the call is the caller's again when this returns.
@@ -410,13 +550,13 @@ impl Shared {
                 Some(at) => format!("value {at} is not finite"),
                 None => String::new(),
             });
-            let found = agreement::who_says_what(&found.collect::<Vec<_>>());
+            let found = self.names.who_says_what(&found.collect::<Vec<_>>());
             return Err(Error::NotFinite {
                 what: format!("in call {}, at {found}", outcome.number),
             });
         }
         let texts: Vec<_> = claims.into_iter().map(|claim| claim.text).collect();
-        Err(Error::Mismatch { call: outcome.number, what: agreement::who_calls_what(&texts) })
+        Err(Error::Mismatch { call: outcome.number, what: self.names.who_calls_what(&texts) })
     }
 
     fn sum<T: Element + Default>(
@@ -429,9 +569,7 @@ impl Shared {
     ) -> Result<(), Error> {
         let few = size_of_val(values) <= FEW;
         for (at, part) in values.chunks_mut(capacity::<T>()).enumerate() {
-            let (segment, which, ranks) = (&self.segment, place.parts % 2, self.ranks);
-            let buffers = Buffers { segment, which, ranks };
-            place.parts += 1;
+            let buffers = self.buffers(place);
             buffers.write(self.rank, part);
             match at {
                 0 => self.agree(outcome, claim, place)?,
@@ -448,14 +586,21 @@ impl Shared {
         if values.is_empty() { self.agree(outcome, claim, place) } else { Ok(()) }
     }
 
+    /// The buffers of the next part.
+    fn buffers(&self, place: &mut Place) -> Buffers<'_> {
+        Buffers { segment: &self.segment, which: place.next(), ranks: self.ranks }
+    }
+
     /// Takes a step, and waits until all ranks have taken as many.
     fn step(&self, outcome: &Outcome, place: &mut Place) -> Result<(), Error> {
         place.steps = place.steps.wrapping_add(1);
-        self.segment.step(self.rank, place.steps);
+        self.segment.step(self.rank, place.lane, place.steps);
         let mut looks = self.looks;
         loop {
             let turn = self.segment.turn();
-            let Some(missing) = self.segment.missing(place.steps) else { return Ok(()) };
+            let Some(missing) = self.segment.missing(place.lane, place.steps) else {
+                return Ok(());
+            };
             if looks > 0 {
                 looks -= 1;
                 std::hint::spin_loop();
@@ -468,8 +613,8 @@ impl Shared {
 
     /// Looks for reasons why a rank that is missing will not come.
     fn look(&self, outcome: &Outcome, missing: usize) -> Result<(), Error> {
-        if let Some((rank, why)) = self.segment.failure() {
-            return Err(self.lost(rank, why));
+        if let Some(error) = self.segment.failure() {
+            return Err(self.told(error));
         }
         if self.stop.load(Ordering::Relaxed) {
             return Err(lock(&self.state).broken.clone().unwrap_or(Error::Closed));
@@ -480,27 +625,40 @@ impl Shared {
             return Err(self.lost(missing, why));
         }
         let timeout = Duration::from_millis(self.timeout.load(Ordering::Relaxed));
-        if outcome.begun.elapsed() > timeout {
+        let lead = if self.is_led() { LEAD } else { Duration::ZERO };
+        if outcome.begun.elapsed() > timeout.saturating_add(lead) {
             return Err(self.too_late(outcome));
         }
         Ok(())
     }
 
+    /// The error for a rank of the host that is lost.
     fn lost(&self, rank: usize, why: String) -> Error {
-        if rank == self.rank {
-            return lock(&self.state).broken.clone().unwrap_or(Error::Closed);
+        Error::PeerLost { rank: self.names.worker(rank), why }
+    }
+
+    /// What this rank makes of an error that it finds in the memory.
+    fn told(&self, error: Error) -> Error {
+        match error {
+            Error::PeerLost { rank, .. } if rank == self.names.worker(self.rank) => {
+                lock(&self.state).broken.clone().unwrap_or(Error::Closed)
+            }
+            error => error,
         }
-        Error::PeerLost { rank: u16::try_from(rank).unwrap_or(u16::MAX), why }
     }
 
     /// The error for a call that takes too long, with the ranks that have not made it.
     fn too_late(&self, outcome: &Outcome) -> Error {
         let behind = self.segment.behind(outcome.number.saturating_add(1));
-        let have = if behind.len() == 1 { "has" } else { "have" };
-        let what = match behind.is_empty() {
-            true => format!("all ranks have made call {}", outcome.number),
-            false => {
-                format!("{} {have} not made call {}", agreement::names(&behind), outcome.number)
+        let what = match (behind.is_empty(), &self.host, self.above()) {
+            (true, Some(_), Some(above)) => return above.too_late(outcome),
+            (true, Some(_), None) => {
+                format!("{} has no result of call {}", self.names.names(&[0]), outcome.number)
+            }
+            (true, None, _) => format!("all ranks have made call {}", outcome.number),
+            (false, ..) => {
+                let have = self.names.with_verb(&behind, "has", "have");
+                format!("{have} not made call {}", outcome.number)
             }
         };
         Error::TimedOut { waited: outcome.begun.elapsed(), what }
@@ -518,17 +676,28 @@ impl Shared {
             std::mem::take(&mut state.waiting)
         };
         self.stop.store(true, Ordering::Relaxed);
-        // The others see anything else by themselves.
-        if let Error::TimedOut { .. } | Error::Failed(_) | Error::Closed = error {
-            if *error != Error::Closed {
-                self.segment.fail(self.rank, &format!("gave up: {error}"));
+        match error {
+            Error::Closed => self.end_watch(),
+            _ if self.above().is_some() => {
+                self.segment.fail(error);
+                self.end_watch();
             }
-            self.end_watch();
+            Error::TimedOut { .. } | Error::Failed(_) => {
+                self.segment.fail(&self.lost(self.rank, format!("gave up: {error}")));
+                self.end_watch();
+            }
+            // The others see it by themselves.
+            _ => {}
+        }
+        if let Some(above) = self.above()
+            && *error != Error::Closed
+        {
+            above.fail(error.to_string());
         }
         self.segment.wake();
         self.failure.set(Err(error.clone()));
-        for (call, outcome) in waiting {
-            drop(call);
+        for (task, outcome) in waiting {
+            drop(task);
             outcome.set(Err(error.clone()));
         }
     }
@@ -543,7 +712,7 @@ impl Shared {
 
     /// Breaks the group because this rank wants to leave it.
     fn give_up(&self, why: &str) {
-        self.segment.fail(self.rank, &format!("gave up: {why}"));
+        self.segment.fail(&self.lost(self.rank, format!("gave up: {why}")));
         self.break_up(&Error::Closed);
     }
 }

@@ -12,13 +12,14 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 
+use crate::Error;
 use crate::agreement::TEXT;
 
 /// Bytes of each of a rank's two buffers. The buffers of a few ranks fit a processor's cache.
 pub(super) const BUFFER: usize = 256 << 10;
 
-/// Bytes of the text of a failure.
-const WHY: usize = 512;
+/// Bytes of the text of an error.
+const WHY: usize = 1024;
 
 /// The phases of [`Head::failure`].
 const NONE: u32 = 0;
@@ -32,12 +33,67 @@ struct Head {
     turn: AtomicU32,
     /// Ranks that sleep until it does.
     sleepers: AtomicU32,
-    /// Whether a rank has failed.
+    /// Whether the group has failed.
     failure: AtomicU32,
-    /// Which.
-    failed: AtomicU32,
-    /// The reason.
-    why: [AtomicU64; WHY / 8],
+    /// Why.
+    why: ErrorPlace,
+    /// What other hosts have made of calls with even and with odd numbers.
+    answers: [ErrorPlace; 2],
+}
+
+/// An error, or none.
+#[repr(C)]
+struct ErrorPlace {
+    /// Which one, in the order of [`ErrorPlace::write`], and one; zero for none.
+    kind: AtomicU32,
+    rank: AtomicU32,
+    number: AtomicU64,
+    text: [AtomicU64; WHY / 8],
+}
+
+impl ErrorPlace {
+    fn write(&self, error: Option<&Error>) {
+        let (kind, rank, number, text) = match error {
+            None => (0, 0, 0, ""),
+            Some(Error::PeerLost { rank, why }) => (1, *rank, 0, &why[..]),
+            Some(Error::Mismatch { call, what }) => (2, 0, *call, &what[..]),
+            Some(Error::NotFinite { what }) => (3, 0, 0, &what[..]),
+            Some(Error::Underflow { what }) => (4, 0, 0, &what[..]),
+            Some(Error::TimedOut { waited, what }) => (5, 0, waited.as_millis() as u64, &what[..]),
+            Some(Error::Failed(text)) => (6, 0, 0, &text[..]),
+            Some(Error::Closed) => (7, 0, 0, ""),
+        };
+        self.kind.store(kind, Ordering::Relaxed);
+        self.rank.store(rank.into(), Ordering::Relaxed);
+        self.number.store(number, Ordering::Relaxed);
+        write_text(&self.text, text);
+    }
+
+    fn read(&self) -> Option<Error> {
+        let (text, number) = (read_text(&self.text), self.number.load(Ordering::Relaxed));
+        Some(match self.kind.load(Ordering::Relaxed) {
+            0 => return None,
+            1 => Error::PeerLost {
+                rank: u16::try_from(self.rank.load(Ordering::Relaxed)).unwrap_or(u16::MAX),
+                why: text,
+            },
+            2 => Error::Mismatch { call: number, what: text },
+            3 => Error::NotFinite { what: text },
+            4 => Error::Underflow { what: text },
+            5 => Error::TimedOut { waited: Duration::from_millis(number), what: text },
+            6 => Error::Failed(text),
+            _ => Error::Closed,
+        })
+    }
+}
+
+/// What a rank takes steps in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lane {
+    /// The sums of a host.
+    Sums,
+    /// Those of all hosts.
+    Results,
 }
 
 /// What a rank says of itself. Ranks do not write to the same line of the cache.
@@ -47,8 +103,8 @@ struct Rank {
     begun: AtomicU64,
     /// Calls that it made before it left, and one; zero while it is there.
     left: AtomicU64,
-    /// Steps that it has taken.
-    step: AtomicU32,
+    /// Steps that it has taken in each lane.
+    steps: [AtomicU32; 2],
     /// Of calls with even and with odd numbers: it may be a call ahead of ranks that read it.
     claims: [ClaimOf; 2],
 }
@@ -138,7 +194,7 @@ impl Segment {
     }
 
     fn length(ranks: usize) -> usize {
-        Self::buffers(ranks) + ranks * 2 * BUFFER
+        Self::buffers(ranks) + (ranks + 1) * 2 * BUFFER
     }
 
     /// Where the buffers begin.
@@ -159,9 +215,9 @@ impl Segment {
         &ranks[rank]
     }
 
-    /// A buffer of a rank, of the two that each has.
+    /// A buffer of a rank, of the two that each has. After the last rank are those of the results of all hosts.
     pub(super) fn buffer(&self, rank: usize, which: usize) -> NonNull<u8> {
-        assert!(rank < self.ranks && which < 2, "a buffer of a rank");
+        assert!(rank <= self.ranks && which < 2, "a buffer of a rank");
         let at = Self::buffers(self.ranks) + (2 * rank + which) * BUFFER;
         // SAFETY: within the mapping.
         unsafe { self.start.add(at) }
@@ -223,19 +279,20 @@ impl Segment {
     }
 
     /// A rank has taken another step, its last one being `steps`: what it wrote before is for the others to read.
-    pub(super) fn step(&self, rank: usize, steps: u32) {
-        self.rank(rank).step.store(steps, Ordering::SeqCst);
+    pub(super) fn step(&self, rank: usize, lane: Lane, steps: u32) {
+        self.rank(rank).steps[lane as usize].store(steps, Ordering::SeqCst);
         // A rank that sleeps waits until all have taken the step.
-        if self.missing(steps).is_none() {
+        if self.missing(lane, steps).is_none() {
             self.wake();
         }
     }
 
     /// The first rank that has not taken so many steps.
-    pub(super) fn missing(&self, steps: u32) -> Option<usize> {
+    pub(super) fn missing(&self, lane: Lane, steps: u32) -> Option<usize> {
         // The number may overflow; ranks are a few steps apart at most.
         let is_missing = |rank: &usize| {
-            self.rank(*rank).step.load(Ordering::SeqCst).wrapping_sub(steps).cast_signed() < 0
+            let taken = self.rank(*rank).steps[lane as usize].load(Ordering::SeqCst);
+            taken.wrapping_sub(steps).cast_signed() < 0
         };
         (0..self.ranks).find(is_missing)
     }
@@ -266,25 +323,32 @@ impl Segment {
         }
     }
 
-    /// Tells all ranks that one has failed, unless they know of another one.
-    pub(super) fn fail(&self, rank: usize, why: &str) {
+    /// Tells all ranks that the group has failed, unless they know it already.
+    pub(super) fn fail(&self, error: &Error) {
         let head = self.head();
         let order = Ordering::SeqCst;
         if head.failure.compare_exchange(NONE, WRITING, order, order).is_ok() {
-            head.failed.store(rank as u32, Ordering::Relaxed);
-            write_text(&head.why, why);
+            head.why.write(Some(error));
             head.failure.store(WRITTEN, order);
         }
         self.wake();
     }
 
-    /// Which rank has failed, and why.
-    pub(super) fn failure(&self) -> Option<(usize, String)> {
+    /// Why the group has failed.
+    pub(super) fn failure(&self) -> Option<Error> {
         let head = self.head();
-        if head.failure.load(Ordering::SeqCst) != WRITTEN {
-            return None;
-        }
-        Some((head.failed.load(Ordering::Relaxed) as usize, read_text(&head.why)))
+        let is_written = head.failure.load(Ordering::SeqCst) == WRITTEN;
+        is_written.then(|| head.why.read()).flatten()
+    }
+
+    /// The first rank writes what other hosts have made of a call; the others can read it after its next step.
+    pub(super) fn answer(&self, number: u64, error: Option<&Error>) {
+        self.head().answers[(number % 2) as usize].write(error);
+    }
+
+    /// What other hosts have made of a call.
+    pub(super) fn answered(&self, number: u64) -> Option<Error> {
+        self.head().answers[(number % 2) as usize].read()
     }
 }
 

@@ -52,6 +52,29 @@ impl Element for u16 {
     }
 }
 
+/// A number that is added in its own type.
+pub(super) trait Number: Copy {
+    fn plus(self, other: Self) -> Self;
+}
+
+impl Number for f64 {
+    fn plus(self, other: Self) -> Self {
+        self + other
+    }
+}
+
+impl Number for i64 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
+impl Number for i32 {
+    fn plus(self, other: Self) -> Self {
+        self.wrapping_add(other)
+    }
+}
+
 /// The most elements of a buffer.
 pub(super) const fn capacity<T>() -> usize {
     BUFFER / size_of::<T>()
@@ -92,16 +115,31 @@ pub(super) struct Buffers<'s> {
 
 impl Buffers<'_> {
     /// Writes a rank's own values.
-    pub(super) fn write<T: Element>(&self, rank: usize, values: &[T]) {
-        assert!(values.len() <= capacity::<T>(), "they fit the buffer");
+    pub(super) fn write<T: Copy>(&self, rank: usize, values: &[T]) {
+        self.write_at(rank, 0, values);
+    }
+
+    /// Writes to a part of a rank's own buffer.
+    pub(super) fn write_at<T: Copy>(&self, rank: usize, at: usize, values: &[T]) {
+        assert!(at + values.len() <= capacity::<T>(), "they fit the buffer");
         let start = self.segment.buffer(rank, self.which).cast::<T>();
-        // SAFETY: the buffer is this rank's, which no other rank reads or writes before the next step.
-        let own = unsafe { slice::from_raw_parts_mut(start.as_ptr(), values.len()) };
+        // SAFETY: within the buffer, which is this rank's: no other rank reads or writes it before the next step.
+        let own = unsafe { slice::from_raw_parts_mut(start.add(at).as_ptr(), values.len()) };
         own.copy_from_slice(values);
     }
 
+    /// Writes a rank's own values of 16 bits as wide ones.
+    pub(super) fn write_wide(&self, rank: usize, values: &[u16], element: ElementType) {
+        let mut wide = [0.0; PART];
+        for (at, part) in values.chunks(PART).enumerate() {
+            let wide = &mut wide[..part.len()];
+            u16::widen(part, wide, element);
+            self.write_at(rank, at * PART, wide);
+        }
+    }
+
     /// Elements of a rank's buffer, which no one writes.
-    fn read<T: Element>(&self, rank: usize, place: Range<usize>) -> &[T] {
+    pub(super) fn read<T: Copy>(&self, rank: usize, place: Range<usize>) -> &[T] {
         assert!(place.end <= capacity::<T>(), "a part of a buffer");
         let start = self.segment.buffer(rank, self.which).cast::<T>();
         // SAFETY: within the buffer. Between two steps a rank writes nothing but its own share, which no one else
@@ -126,6 +164,15 @@ impl Buffers<'_> {
             }
             round(totals, wide);
             T::narrow(wide, sums, how.element);
+        }
+    }
+
+    /// The sums of all ranks' numbers, in the order of the ranks.
+    pub(super) fn add_numbers<T: Number>(&self, sums: &mut [T]) {
+        sums.copy_from_slice(self.read(0, 0..sums.len()));
+        for rank in 1..self.ranks {
+            let numbers = self.read::<T>(rank, 0..sums.len());
+            sums.iter_mut().zip(numbers).for_each(|(sum, number)| *sum = sum.plus(*number));
         }
     }
 
