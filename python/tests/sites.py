@@ -20,7 +20,8 @@ import pytest
 
 PROGRAM = shutil.which("tributary")
 CONTROL = "control"
-_PREFIX = "trb-pc-"
+# Others may run the tests at the same time.
+_PREFIX = f"trb-{os.getpid()}-"
 _SUBNET = "10.214.1"
 _END = "end with Ctrl-C"
 
@@ -139,13 +140,7 @@ class Site:
     def serve(self, name: str, host: str, *arguments: str) -> None:
         """Starts `tributary`, and waits until it serves."""
         assert PROGRAM is not None
-        process = self.start(name, host, PROGRAM, *arguments)
-        assert process.stdout is not None
-        said = ""
-        while _END not in said:
-            line = process.stdout.readline()
-            assert line, said
-            said += line
+        wait_for(_END, [self.start(name, host, PROGRAM, *arguments)])
 
     def serve_all(self, protocol: str, directory: Path) -> None:
         """Starts all that the network provides."""
@@ -219,6 +214,17 @@ def site(racks: int, hosts_per_rack: int) -> Iterator[Site]:
             yield made
         finally:
             made.stop()
+
+
+def wait_for(text: str, processes: list[subprocess.Popen[str]]) -> None:
+    """Waits until each of the processes has printed a line with this text."""
+    for process in processes:
+        assert process.stdout is not None
+        said = ""
+        while text not in said:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
 
 
 def outputs(ranks: list[subprocess.Popen[Any]], seconds: float) -> list[str]:

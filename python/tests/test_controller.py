@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from sites import outputs, site
+from sites import outputs, site, wait_for
 
 RANK = """
 import os, sys, time, torch, torch.distributed as dist, tributary
@@ -61,8 +61,7 @@ def test_sums_over_racks_survive_a_switch_and_a_server(tmp_path: Path, protocol:
     with site(RACKS, HOSTS) as network:
         network.serve_all(protocol, tmp_path)
         ranks = network.ranks(RANKS, *_script(60, 0.1))
-        for rank in ranks:
-            assert rank.stdout is not None and rank.stdout.readline() == "begun\n"
+        wait_for("begun", ranks)
         network.kill("s2")
         time.sleep(0.5)
         network.serve_switch("s2", tmp_path)
@@ -78,8 +77,7 @@ def test_a_host_that_dies_is_named_at_all_ranks(tmp_path: Path) -> None:
     with site(RACKS, HOSTS) as network:
         network.serve_all("atp", tmp_path)
         ranks = network.ranks(RANKS, *_script(600, 0.1))
-        for rank in ranks:
-            assert rank.stdout is not None and rank.stdout.readline() == "begun\n"
+        wait_for("begun", ranks)
         gone = range(RANKS, 2 * RANKS)
         for rank in gone:
             network.kill(f"rank{rank}")
