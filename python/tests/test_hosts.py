@@ -115,3 +115,42 @@ def test_a_blocked_network_is_an_error_soon(hosts: None, blocked: str, cause: st
         for node in nodes:
             node.kill()
     assert all(cause in text for text in printed), printed
+
+
+SUMS = """
+import time, datetime, torch, torch.distributed as dist
+dist.init_process_group("tributary", timeout=datetime.timedelta(seconds=300))
+dist.all_reduce(torch.ones(10))
+print("ready", flush=True)
+begin = time.monotonic()
+try:
+    while True:
+        dist.all_reduce(torch.ones(10))
+        begin = time.monotonic()
+except Exception as error:
+    print(f"{time.monotonic() - begin:.0f} {type(error).__name__}: {error}", flush=True)
+"""
+
+
+def test_a_host_that_is_cut_off_is_noticed_soon(hosts: None) -> None:
+    variables = {"MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29511", "WORLD_SIZE": "2"}
+    nodes = []
+    for rank, name in enumerate(NAMES):
+        environment = {**os.environ, **variables, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "eth0"}
+        command = ["ip", "netns", "exec", name, sys.executable, "-c", SUMS]
+        nodes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+    try:
+        for node in nodes:
+            assert node.stdout.readline() == "ready\n"
+        # Both hosts send to a station that does not exist.
+        for name, other in zip(NAMES, reversed(ADDRESSES)):
+            nowhere = ("lladdr", "02:00:00:00:00:99", "nud", "permanent")
+            _ip("-n", name, "neighbour", "replace", other, "dev", "eth0", *nowhere)
+        printed = [node.stdout.readline() for node in nodes]
+    finally:
+        for node in nodes:
+            node.kill()
+    for text, lost in zip(printed, ("rank 1 is gone: ", "rank 0 has the switch and is gone: ")):
+        seconds, error = text.split(maxsplit=1)
+        assert error.startswith(f"PeerLostError: {lost}"), printed
+        assert 5 < int(seconds) <= 16, printed

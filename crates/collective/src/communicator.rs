@@ -9,7 +9,8 @@ mod events;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -56,6 +57,12 @@ const REACH: Duration = Duration::from_secs(10);
 
 /// How long a rank that leaves serves others that lack results (ESA).
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time for a connection to the first rank that runs, and for its greeting.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// The worker waits longer than any call. Calls have a timeout of their own, which can be changed.
+const UNLIMITED: Duration = Duration::from_secs(1 << 20);
 
 /// Longer than a worker takes to stop.
 const STOP: Duration = Duration::from_secs(1);
@@ -131,6 +138,8 @@ struct Inbox {
 
 struct Shared {
     rank: u16,
+    /// The controller in the process of the first rank, if that is another one.
+    first: Option<SocketAddr>,
     ranks: u16,
     values_per_packet: u16,
     nonfinite: NonFinite,
@@ -180,6 +189,7 @@ impl Entry {
         stop: &Arc<AtomicBool>,
     ) -> Result<Node<Box<dyn FrameIo>>> {
         let Self { mut deployment, mut ports, agent, tokens, board } = self;
+        deployment.set_worker_timeout(UNLIMITED);
         let lanes = deployment.scenario().lanes(JOB);
         for (lane, epoch) in lanes.clone().zip(&begun.epochs) {
             deployment.set_epoch(lane, *epoch);
@@ -265,6 +275,17 @@ fn take(
     Ok((membership, setup))
 }
 
+/// Whether the process of a controller runs. The kernel accepts connections for one that is stopped, which does not
+/// greet.
+fn greets(controller: SocketAddr) -> bool {
+    let greeting = || {
+        let mut stream = TcpStream::connect_timeout(&controller, GREETING)?;
+        stream.set_read_timeout(Some(GREETING))?;
+        stream.read_exact(&mut [0])
+    };
+    greeting().is_ok()
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -340,6 +361,10 @@ impl Communicator {
         let (priorities, values_per_packet) =
             (scenario.network.priorities, scenario.network.switch.values_per_packet);
         let timeout = scenario.network.worker_timeout;
+        let first = match &description.fabric {
+            Fabric::Embedded { controller, .. } if rank != FIRST => Some(*controller),
+            Fabric::Embedded { .. } | Fabric::External => None,
+        };
         let ranks = u16::try_from(job.workers.len()).context("at most 1024 ranks")?;
         let (profile, underflow) = (job.profile, Policy::of(job));
         let fragments_per_run = description.group.fragments_per_run(job.protocol);
@@ -368,6 +393,7 @@ impl Communicator {
         let callers = Arc::<Callers>::default();
         let shared = Arc::new_cyclic(|this| Shared {
             rank,
+            first,
             ranks,
             values_per_packet,
             nonfinite: description.group.nonfinite,

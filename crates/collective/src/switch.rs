@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::runtime::{Builder, Runtime};
-use tributary_access::{Door, Limits, Listen, Policy, Server};
+use tributary_access::{Door, Limits, Listen, Policy, Server, Silence};
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known};
 use tributary_dataplane::EngineKind;
@@ -26,8 +26,8 @@ use crate::tunnels::{Tunnels, addresses, by_thread, check_number, endpoint};
 /// How long the first rank waits for others that are still there when it is done.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A rank that answers nothing for this long is gone.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A rank whose host is silent for this long is gone. One that is stopped is waited for: calls have their own timeout.
+const SILENCE: Silence = Silence::OfHost(Duration::from_secs(10));
 
 /// Pause between two looks whether they are.
 const LOOK: Duration = Duration::from_millis(5);
@@ -116,7 +116,7 @@ impl GroupSwitch {
             tokens: contacts.tokens.by_job(),
             own: true,
             key: key.clone(),
-            // The connection of a rank breaks when its process ends.
+            // The connection of a rank breaks when its process ends, or its host is silent.
             patience: Duration::ZERO,
             ..Known::from((*deployment).clone())
         };
