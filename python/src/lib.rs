@@ -434,6 +434,10 @@ impl PyCommunicator {
         Ok(())
     }
 
+    fn set_progress(&self, step: u64, of: u64) {
+        self.communicator.set_progress(step, of);
+    }
+
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.communicator.close());
     }

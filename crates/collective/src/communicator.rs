@@ -508,6 +508,10 @@ impl Group for Communicator {
         self.shared.timeout.store(millis(timeout), Ordering::Relaxed);
     }
 
+    fn set_progress(&self, step: u64, of: u64) {
+        lock(&self.shared.meter).set_progress(step, of);
+    }
+
     fn close(&self) {
         let Some(follower) = lock(&self.follower).take() else { return };
         let last = self.shared.pending();
