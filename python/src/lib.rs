@@ -4,7 +4,7 @@
 //! interpreter's lock.
 
 use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,29 +105,29 @@ impl<T: Send> Drop for Own<T> {
     }
 }
 
-fn ipv4(text: &str) -> PyResult<Ipv4Addr> {
-    text.parse().map_err(|_| invalid(format!("{text:?} is not an IPv4 address")))
+fn ip(text: &str) -> PyResult<IpAddr> {
+    text.parse().map_err(|_| invalid(format!("{text:?} is not an IP address")))
 }
 
 #[pyclass(name = "Endpoint")]
 struct PyEndpoint {
     /// Until a communicator takes them.
     tunnels: Option<Vec<Tunnel>>,
-    addresses: Vec<SocketAddrV4>,
+    addresses: Vec<SocketAddr>,
 }
 
 #[pymethods]
 impl PyEndpoint {
     #[new]
     fn new(address: &str, sockets: usize) -> PyResult<Self> {
-        let tunnels = group::tunnels::endpoint(ipv4(address)?, sockets).map_err(other)?;
+        let tunnels = group::tunnels::endpoint(ip(address)?, sockets).map_err(other)?;
         let addresses = group::tunnels::addresses(&tunnels).map_err(other)?;
         Ok(Self { tunnels: Some(tunnels), addresses })
     }
 
     #[getter]
     fn addresses(&self) -> Vec<String> {
-        self.addresses.iter().map(SocketAddrV4::to_string).collect()
+        self.addresses.iter().map(SocketAddr::to_string).collect()
     }
 }
 
@@ -176,8 +176,8 @@ impl PySwitch {
         };
         let parse_all = |rank: &Vec<String>| rank.iter().map(parse).collect();
         let endpoints =
-            endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddrV4>>>>()?;
-        let address = ipv4(address)?;
+            endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddr>>>>()?;
+        let address = ip(address)?;
         let settings = plan.settings.clone();
         let start = || group::GroupSwitch::start(settings, address, &endpoints).map_err(other);
         let switch = py.detach(start)?;

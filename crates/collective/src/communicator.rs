@@ -562,7 +562,7 @@ mod tests {
     fn calls_in_the_inbox_are_pending() {
         let timeout = Duration::from_secs(60);
         let settings = Settings::complete("", Ranks::of_one_host(2), timeout).unwrap();
-        let address = std::net::Ipv4Addr::LOCALHOST;
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
         let needed = settings.threads().unwrap().tunnels();
         let tunnels = crate::tunnels::endpoint(address, needed).unwrap();
         let ends = [Vec::new(), crate::tunnels::addresses(&tunnels).unwrap()];

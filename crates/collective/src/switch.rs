@@ -1,6 +1,6 @@
 //! The embedded switch of a group.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -63,8 +63,8 @@ impl GroupSwitch {
     /// If the settings are invalid, or something cannot be started.
     pub fn start(
         settings: Settings,
-        address: Ipv4Addr,
-        endpoints: &[Vec<SocketAddrV4>],
+        address: IpAddr,
+        endpoints: &[Vec<SocketAddr>],
     ) -> Result<Self> {
         let threads = settings.threads()?;
         tracing::info!(threads.lanes, threads.switch, "starting the embedded switch");
@@ -108,7 +108,7 @@ impl GroupSwitch {
         })?;
         // Ranks report missing sums themselves.
         let nobody: Tell = Arc::new(|_| {});
-        let contacts = network.start_servers(address.into(), &nobody)?;
+        let contacts = network.start_servers(address, &nobody)?;
         let channels = job.workers.iter().map(|&host| job.agent.map(contacts.from(host))).collect();
         let own = Some(network.worker(JOB, 0, &contacts)?);
         let key = description::key();
