@@ -307,7 +307,9 @@ def test_a_rank_that_is_stopped_for_some_time_goes_on(
     monkeypatch.setattr(ranks, "settings", protocol + ranks.settings)
     outcomes = ranks.values(ranks.run(_sum_past_a_pause, 3, victim))
     for rank, (longest, wrong) in enumerate(outcomes):
-        assert PAUSE - 1 < longest < PAUSE + 10 and wrong == 0, (rank, longest, wrong)
+        assert wrong == 0, (rank, wrong)
+        # It can be stopped between two calls.
+        assert rank == victim or PAUSE - 1 < longest < PAUSE + 10, (rank, longest)
 
 
 class _DiesInSum:
