@@ -35,7 +35,7 @@ const FORGOTTEN: Duration = Duration::from_secs(30);
 const LED: Duration = Duration::from_secs(10);
 
 /// Time for a connection to such a controller and for its answer, after the stream has broken.
-const LED_AGAIN: Duration = Duration::from_secs(5);
+const LED_AGAIN: Duration = Duration::from_secs(4);
 
 /// The stream of a worker.
 pub(super) struct Member {
