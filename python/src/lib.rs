@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 use std::mem::ManuallyDrop;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,29 +108,29 @@ impl<T: Send> Drop for Own<T> {
     }
 }
 
-fn ipv4(text: &str) -> PyResult<Ipv4Addr> {
-    text.parse().map_err(|_| invalid(format!("{text:?} is not an IPv4 address")))
+fn ip(text: &str) -> PyResult<IpAddr> {
+    text.parse().map_err(|_| invalid(format!("{text:?} is not an IP address")))
 }
 
 #[pyclass(name = "Endpoint")]
 struct PyEndpoint {
     /// Until a communicator takes them.
     tunnels: Option<Vec<Tunnel>>,
-    addresses: Vec<SocketAddrV4>,
+    addresses: Vec<SocketAddr>,
 }
 
 #[pymethods]
 impl PyEndpoint {
     #[new]
     fn new(address: &str, sockets: usize) -> PyResult<Self> {
-        let tunnels = group::tunnels::endpoint(ipv4(address)?, sockets).map_err(other)?;
+        let tunnels = group::tunnels::endpoint(ip(address)?, sockets).map_err(other)?;
         let addresses = group::tunnels::addresses(&tunnels).map_err(other)?;
         Ok(Self { tunnels: Some(tunnels), addresses })
     }
 
     #[getter]
     fn addresses(&self) -> Vec<String> {
-        self.addresses.iter().map(SocketAddrV4::to_string).collect()
+        self.addresses.iter().map(SocketAddr::to_string).collect()
     }
 }
 
@@ -181,8 +181,8 @@ impl PySwitch {
         };
         let parse_all = |rank: &Vec<String>| rank.iter().map(parse).collect();
         let endpoints =
-            endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddrV4>>>>()?;
-        let address = ipv4(address)?;
+            endpoints.iter().map(parse_all).collect::<PyResult<Vec<Vec<SocketAddr>>>>()?;
+        let address = ip(address)?;
         let settings = plan.settings.clone();
         let start =
             || group::GroupSwitch::start(settings, &members, address, &endpoints).map_err(other);
@@ -559,6 +559,10 @@ impl PyCommunicator {
     fn set_timeout(&self, timeout: f64) -> PyResult<()> {
         self.communicator.set_timeout(seconds(timeout)?);
         Ok(())
+    }
+
+    fn set_progress(&self, step: u64, of: u64) {
+        self.communicator.set_progress(step, of);
     }
 
     fn close(&self, py: Python<'_>) {

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import ClassVar
 
 import pytest
 import torch
 import torch.distributed as dist
 import tributary
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from tributary import network, rendezvous
 
 import ranks
 
@@ -19,6 +23,65 @@ def _sum(group: dist.ProcessGroup | None) -> list[float]:
     dist.all_reduce(many, group=group)
     dist.all_reduce(one, group=group)
     return [many[-1].item(), one.item()]
+
+
+def _say_progress() -> list[str]:
+    errors = []
+
+    def say(*arguments: object) -> None:
+        with pytest.raises((ValueError, TypeError)) as caught:
+            tributary.set_progress(*arguments)
+        errors.append(f"{type(caught.value).__name__}: {caught.value}")
+
+    # It is remembered until the first collective.
+    tributary.set_progress(0, 3)
+    model = DistributedDataParallel(nn.Linear(10, 10))
+    for step in range(3):
+        tributary.set_progress(step, 3)
+        model(torch.ones(2, 10)).sum().backward()
+    tributary.set_progress(3, of=3, group=dist.group.WORLD)
+    for arguments in ((-1, 3), (4, 3), (0, 1 << 64), (0.5, 1)):
+        say(*arguments)
+    say(0, 3, dist.new_group(backend="gloo"))
+    return errors
+
+
+@pytest.mark.parametrize("settings", ["", "protocol = 'esa'\n[group]\nswitch = true\n"])
+def test_a_trainer_says_how_far_it_is(settings: str) -> None:
+    outcomes = ranks.run(_say_progress, 2, environment={"TRIBUTARY_SETTINGS": settings})
+    for texts in ranks.values(outcomes):
+        low, high, many, half, other = texts
+        assert low == "ValueError: step -1 of 3: write a step from 0 to the number of steps"
+        assert high.startswith("ValueError: step 4 of 3")
+        assert many.startswith("ValueError: step 0 of 18446744073709551616")
+        assert half.startswith("TypeError: ")
+        assert other == "ValueError: the process group does not have backend 'tributary'"
+
+
+def test_progress_reaches_the_native_part_also_if_it_is_said_before_the_group_meets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = []
+
+    class Communicator:
+        peers: ClassVar[list[object]] = []
+
+        def failure(self) -> Communicator:
+            return self
+
+        def add_done_callback(self, callback: object) -> None:
+            pass
+
+        def set_progress(self, step: int, of: int) -> None:
+            said.append((step, of))
+
+    monkeypatch.setattr(network, "connect", lambda *_: rendezvous.Fabric(Communicator(), None))
+    own = network.Network(dist.HashStore(), 0, 2, 1.0)
+    own.set_progress(1, 5)
+    assert not said
+    own.join()
+    own.set_progress(2, 5)
+    assert said == [(1, 5), (2, 5)]
 
 
 def _split() -> list[list[float]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import tributary
 from torch.distributed import HashStore
-from tributary import rendezvous, settings
+from tributary import process, rendezvous, settings
 
 
 @pytest.fixture(autouse=True)
@@ -91,12 +91,30 @@ def test_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(tributary.Error, match="TRIBUTARY_ADDRESS"):
         rendezvous._own_address()
     monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
-    monkeypatch.setattr(socket, "gethostbyname", lambda name: "127.0.1.1")
-    with pytest.raises(tributary.Error, match="loopback"):
-        rendezvous._own_address()
+    monkeypatch.setattr(socket, "gethostname", lambda: "localhost")
+    for master in ("127.0.0.1", "::1"):
+        monkeypatch.setenv("MASTER_ADDR", master)
+        with pytest.raises(tributary.Error, match="loopback"):
+            rendezvous._own_address()
     monkeypatch.setenv("MASTER_ADDR", "no-such-host.invalid")
     with pytest.raises(tributary.Error, match=r"no-such-host\.invalid"):
         rendezvous._own_address()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_connections_of_a_group_are_those_at_its_addresses(host: str) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as server:
+        address = (host, server.getsockname()[1])
+        with socket.create_connection(address) as client, socket.socket(family) as other:
+            both = (server.fileno(), client.fileno())
+            assert not any(map(process._is_connection, both))
+            process.add_peers([address])
+            try:
+                assert all(map(process._is_connection, both))
+                assert not process._is_connection(other.fileno())
+            finally:
+                process.remove_peers([address])
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ use x509_parser::parse_x509_certificate;
 use crate::keys::ServerKeys;
 use crate::policy::Caller;
 use crate::refusals;
+use crate::silence::watch_host;
 
 /// Time for a client's part of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -57,11 +58,24 @@ fn identify(io: Connection<impl Io + 'static>, caller: Caller) -> Identified {
 /// The connections that a server accepts.
 pub type Incoming = Pin<Box<dyn Stream<Item = io::Result<Identified>> + Send>>;
 
-/// Accepts at most `most` open connections at a TCP address, encrypted if there are keys.
+/// Accepts at most `most` open connections at a TCP address, encrypted if there are keys. A connection breaks when its
+/// client's host is silent for `silence`.
 #[must_use]
-pub fn tcp(listener: TcpListener, keys: Option<ServerKeys>, most: usize) -> Incoming {
-    let streams = TcpListenerStream::new(listener)
-        .map(|stream| stream.inspect(|stream| drop(stream.set_nodelay(true))));
+pub fn tcp(
+    listener: TcpListener,
+    keys: Option<ServerKeys>,
+    most: usize,
+    silence: Option<Duration>,
+) -> Incoming {
+    let set = move |stream: &TcpStream| {
+        drop(stream.set_nodelay(true));
+        if let Some(patience) = silence
+            && let Err(error) = watch_host(stream, patience)
+        {
+            tracing::warn!("cannot watch the host of a client: {error}");
+        }
+    };
+    let streams = TcpListenerStream::new(listener).map(move |stream| stream.inspect(set));
     match keys {
         Some(keys) => encrypted(bounded(streams, most), keys),
         None => anonymous(streams, most),

@@ -12,6 +12,7 @@
 //! | [`connection`] | connections of clients, and who they are |
 //! | [`transport`] | HTTP/2 on connections: passes requests with their grants |
 //! | [`server`] | accepts connections, and serves on them |
+//! | `silence` | peers that vanish without closing their connections |
 //! | [`keys`] | certificates of servers and clients, which are read again when their files change |
 //! | [`remote`] | connections of clients |
 //! | [`identity`] | certificate, key and roots of a process, in one directory |
@@ -30,6 +31,7 @@ pub mod policy;
 mod refusals;
 pub mod remote;
 pub mod server;
+mod silence;
 pub mod transport;
 
 pub use identity::Identity;
@@ -38,3 +40,4 @@ pub use listen::Listen;
 pub use policy::{Caller, Grant, Policy, Role, Tenant};
 pub use remote::Remote;
 pub use server::{Door, Limits, SILENCE, Server};
+pub use silence::Silence;

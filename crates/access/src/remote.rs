@@ -20,6 +20,7 @@ use tower::service_fn;
 use crate::keys::{ClientKeys, KeyError};
 use crate::listen;
 use crate::refusals::{self, Explained};
+use crate::silence::watch_host;
 
 /// Time for a connection, with its handshake.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -94,6 +95,8 @@ fn causes<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn
 pub struct Remote {
     place: Arc<Place>,
     endpoint: Endpoint,
+    /// After which a silent host counts as gone.
+    silence: Option<Duration>,
 }
 
 /// Where a server is.
@@ -150,7 +153,7 @@ impl Remote {
         // It only names the requests: `connector` knows where they go.
         let endpoint = Endpoint::from_static("http://tributary");
         let endpoint = endpoint.connect_timeout(PATIENCE).timeout(ANSWER);
-        Ok(Some(Self { place: Arc::new(place), endpoint }))
+        Ok(Some(Self { place: Arc::new(place), endpoint, silence: None }))
     }
 
     /// The same with another time for a connection.
@@ -175,6 +178,14 @@ impl Remote {
         self
     }
 
+    /// The same with connections that break when the server's host is silent for this long, in whole seconds. The process
+    /// of the server may be stopped.
+    #[must_use]
+    pub fn with_watched_host(mut self, patience: Duration) -> Self {
+        self.silence = Some(patience);
+        self
+    }
+
     /// The same with a limit for each answer.
     #[must_use]
     pub fn with_timeout(mut self, limit: Duration) -> Self {
@@ -187,8 +198,8 @@ impl Remote {
     /// # Errors
     /// If the server does not answer, or one side does not trust the other.
     pub async fn connect(&self) -> Result<Channel, ConnectError> {
-        let place = Arc::clone(&self.place);
-        let connector = service_fn(move |_| open(Arc::clone(&place)));
+        let (place, silence) = (Arc::clone(&self.place), self.silence);
+        let connector = service_fn(move |_| open(Arc::clone(&place), silence));
         Ok(self.endpoint.connect_with_connector(connector).await?)
     }
 
@@ -197,14 +208,15 @@ impl Remote {
     /// # Errors
     /// As of [`connect`](Self::connect).
     pub async fn open(&self) -> io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>> {
-        Ok(open(Arc::clone(&self.place)).await?.into_inner())
+        Ok(open(Arc::clone(&self.place), self.silence).await?.into_inner())
     }
 
     /// Connects when there is something to send.
     #[must_use]
     pub fn connect_lazy(&self) -> Channel {
-        let place = Arc::clone(&self.place);
-        self.endpoint.connect_with_connector_lazy(service_fn(move |_| open(Arc::clone(&place))))
+        let (place, silence) = (Arc::clone(&self.place), self.silence);
+        let connector = service_fn(move |_| open(Arc::clone(&place), silence));
+        self.endpoint.connect_with_connector_lazy(connector)
     }
 }
 
@@ -212,7 +224,10 @@ impl Remote {
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-async fn open(place: Arc<Place>) -> io::Result<TokioIo<Box<dyn Stream>>> {
+async fn open(
+    place: Arc<Place>,
+    silence: Option<Duration>,
+) -> io::Result<TokioIo<Box<dyn Stream>>> {
     let io: Box<dyn Stream> = match &*place {
         Place::Unix(path) => {
             let io = UnixStream::connect(path).await?;
@@ -229,6 +244,9 @@ async fn open(place: Arc<Place>) -> io::Result<TokioIo<Box<dyn Stream>>> {
         Place::Tcp { address, keys } => {
             let io = TcpStream::connect(address).await?;
             io.set_nodelay(true)?;
+            if let Some(patience) = silence {
+                watch_host(&io, patience)?;
+            }
             match keys {
                 None => Box::new(io),
                 Some((keys, name)) => {

@@ -14,7 +14,8 @@ use crate::connection::{self, Incoming};
 use crate::keys::ServerKeys;
 use crate::listen::{self, Listen};
 use crate::policy::Policy;
-use crate::transport::{self, Http2};
+use crate::silence::Silence;
+use crate::transport::{self, Http2, Pings};
 
 /// How long requests in progress may delay the end of a server.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -51,12 +52,12 @@ pub struct Limits {
     pub connections: usize,
     /// Calls of a connection, including streams.
     pub calls: u32,
-    /// A client that answers nothing for this long has vanished without closing its connection.
-    pub silence: Duration,
+    /// When a client has vanished without closing its connection.
+    pub silence: Silence,
 }
 
 /// For most servers: a host that is very busy is not taken for one that is gone.
-pub const SILENCE: Duration = Duration::from_secs(30);
+pub const SILENCE: Silence = Silence::OfProcess(Duration::from_secs(30));
 
 /// A running server. Dropping it stops it at once.
 #[derive(Debug)]
@@ -74,10 +75,19 @@ impl Server {
     pub async fn start(services: Routes, door: Door, limits: Limits) -> io::Result<Self> {
         let Door { listen, keys, policy } = door;
         let most = limits.connections;
+        let (pings, of_host) = match limits.silence {
+            Silence::OfProcess(silence) => {
+                (Some(Pings { every: silence / 3, patience: silence * 2 / 3 }), None)
+            }
+            Silence::OfHost(silence) => (None, Some(silence)),
+        };
         let (address, incoming) = match listen {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await?;
-                (Listen::Tcp(listener.local_addr()?), connection::tcp(listener, keys, most))
+                (
+                    Listen::Tcp(listener.local_addr()?),
+                    connection::tcp(listener, keys, most, of_host),
+                )
             }
             Listen::Unix(path) => {
                 let listener = listen::bind(&path, policy.is_list()).await?;
@@ -91,8 +101,7 @@ impl Server {
             let _ = stopped.await;
         };
         let http2 = Http2 {
-            ping_every: limits.silence / 3,
-            patience: limits.silence * 2 / 3,
+            pings,
             call_window: None,
             connection_window: CONNECTION_WINDOW,
             calls: limits.calls,

@@ -15,13 +15,20 @@ use tower::{Layer, Service};
 use crate::connection::{Incoming, Peer};
 use crate::policy::Policy;
 
+/// Pings that find out whether a client is gone.
+#[derive(Clone, Copy, Debug)]
+pub struct Pings {
+    /// Their interval.
+    pub every: Duration,
+    /// Time for the answer.
+    pub patience: Duration,
+}
+
 /// Settings of HTTP/2.
 #[derive(Clone, Copy, Debug)]
 pub struct Http2 {
-    /// Interval of pings on silent connections.
-    pub ping_every: Duration,
-    /// Time for the answer to a ping.
-    pub patience: Duration,
+    /// Pings on silent connections, if clients get any.
+    pub pings: Option<Pings>,
     /// The flow-control window of a call; `None` for the usual one.
     pub call_window: Option<u32>,
     /// The flow-control window of a connection.
@@ -41,8 +48,8 @@ pub fn serve(
 ) -> Pin<Box<dyn Future<Output = Result<(), tonic::transport::Error>> + Send>> {
     // In an async function, all of this would be compiled again by each crate that calls it.
     let router = tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(http2.ping_every))
-        .http2_keepalive_timeout(Some(http2.patience))
+        .http2_keepalive_interval(http2.pings.map(|pings| pings.every))
+        .http2_keepalive_timeout(http2.pings.map(|pings| pings.patience))
         .initial_stream_window_size(http2.call_window)
         .initial_connection_window_size(http2.connection_window)
         .max_concurrent_streams(http2.calls)

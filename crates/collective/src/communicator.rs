@@ -9,7 +9,8 @@ mod events;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::io::Read as _;
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Sender, SyncSender};
@@ -58,6 +59,12 @@ const REACH: Duration = Duration::from_secs(10);
 
 /// How long a rank that leaves serves others that lack results (ESA).
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time for a connection to the first rank that runs, and for its greeting.
+const GREETING: Duration = Duration::from_secs(2);
+
+/// The worker waits longer than any call. Calls have a timeout of their own, which can be changed.
+const UNLIMITED: Duration = Duration::from_secs(1 << 20);
 
 /// Longer than a worker takes to stop.
 const STOP: Duration = Duration::from_secs(1);
@@ -137,6 +144,8 @@ struct Shared {
     member: u16,
     workers: u16,
     members: Members,
+    /// The controller in the process of the first rank, if that is another one.
+    first: Option<SocketAddr>,
     values_per_packet: u16,
     nonfinite: NonFinite,
     precision: Precision,
@@ -185,6 +194,7 @@ impl Entry {
         stop: &Arc<AtomicBool>,
     ) -> Result<Node<Box<dyn FrameIo>>> {
         let Self { mut deployment, mut ports, agent, tokens, board } = self;
+        deployment.set_worker_timeout(UNLIMITED);
         let lanes = deployment.scenario().lanes(JOB);
         for (lane, epoch) in lanes.clone().zip(&begun.epochs) {
             deployment.set_epoch(lane, *epoch);
@@ -271,6 +281,17 @@ fn take(
     Ok((membership, setup))
 }
 
+/// Whether the process of a controller runs. The kernel accepts connections for one that is stopped, which does not
+/// greet.
+fn greets(controller: SocketAddr) -> bool {
+    let greeting = || {
+        let mut stream = TcpStream::connect_timeout(&controller, GREETING)?;
+        stream.set_read_timeout(Some(GREETING))?;
+        stream.read_exact(&mut [0])
+    };
+    greeting().is_ok()
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -346,6 +367,10 @@ impl Communicator {
         let (priorities, values_per_packet) =
             (scenario.network.priorities, scenario.network.switch.values_per_packet);
         let timeout = scenario.network.worker_timeout;
+        let first = match &description.fabric {
+            Fabric::Embedded { controller, .. } if member != FIRST => Some(*controller),
+            Fabric::Embedded { .. } | Fabric::External => None,
+        };
         let members = description.members.clone();
         let workers = u16::try_from(job.workers.len()).context("at most 1024 members")?;
         ensure!(
@@ -382,6 +407,7 @@ impl Communicator {
             member,
             workers,
             members,
+            first,
             values_per_packet,
             nonfinite: description.group.nonfinite,
             precision: description.group.precision,
@@ -547,6 +573,10 @@ impl Group for Communicator {
         self.shared.timeout.store(millis(timeout), Ordering::Relaxed);
     }
 
+    fn set_progress(&self, step: u64, of: u64) {
+        lock(&self.shared.meter).set_progress(step, of);
+    }
+
     fn close(&self) {
         let Some(follower) = lock(&self.follower).take() else { return };
         let last = self.shared.pending();
@@ -597,7 +627,7 @@ mod tests {
     fn calls_in_the_inbox_are_pending() {
         let timeout = Duration::from_secs(60);
         let settings = Settings::complete("", Ranks::of_one_host(2), timeout).unwrap();
-        let address = std::net::Ipv4Addr::LOCALHOST;
+        let address = std::net::Ipv4Addr::LOCALHOST.into();
         let needed = settings.threads().unwrap().tunnels();
         let tunnels = crate::tunnels::endpoint(address, needed).unwrap();
         let ends = [Vec::new(), crate::tunnels::addresses(&tunnels).unwrap()];

@@ -1,4 +1,5 @@
-//! How long a job communicates and computes, from which the priorities of its packets follow (ESA §5.4).
+//! How long a job communicates and computes, and how long it goes on, from which the priorities of its packets follow
+//! (ESA §5.4).
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -24,6 +25,8 @@ pub(crate) struct Meter {
     communication: Duration,
     /// Communication and computation of the iteration before.
     measured: Option<(Duration, Duration)>,
+    /// Iterations that are left, if the trainer has said so.
+    left: Option<u64>,
 }
 
 /// A sum that is under way until this is dropped.
@@ -36,7 +39,13 @@ impl Drop for UnderWay {
 }
 
 impl Meter {
-    /// A sum of a layer of so many begins; layer 0 is at the input of the model. Returns the job's profile.
+    /// The trainer has begun step `step` of `of`, each of which is an iteration.
+    pub(crate) fn set_progress(&mut self, step: u64, of: u64) {
+        self.left = Some(of.saturating_sub(step));
+    }
+
+    /// A sum of a layer of so many begins; layer 0 is at the input of the model. Returns the job's profile. Its horizon
+    /// is the time for the iterations that are left, or `horizon` if that is unknown.
     pub(crate) fn sum(
         this: &Arc<Mutex<Self>>,
         layer: usize,
@@ -45,11 +54,19 @@ impl Meter {
     ) -> (JobProfile, UnderWay) {
         let mut own = lock(this);
         own.begin(Instant::now(), layer);
+        let horizon = own.remaining().map_or(horizon, Horizon::Remaining);
         let second = Duration::from_secs(1);
         // Both count alike before the first iteration is over.
         let (communication, computation) = own.measured.unwrap_or((second, second));
         let layers = u32::try_from(layers).unwrap_or(u32::MAX);
         (JobProfile { layers, communication, computation, horizon }, UnderWay(Arc::clone(this)))
+    }
+
+    /// The time for the iterations that are left, if each takes as long as the one before.
+    fn remaining(&self) -> Option<Duration> {
+        let (communication, computation) = self.measured?;
+        let seconds = (communication + computation).as_secs_f64() * self.left? as f64;
+        Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 
     fn begin(&mut self, now: Instant, layer: usize) {
@@ -86,6 +103,8 @@ impl Meter {
 
 #[cfg(test)]
 mod tests {
+    use tributary_protocol::priority::{Code, Priority};
+
     use super::*;
 
     #[test]
@@ -113,5 +132,47 @@ mod tests {
         meter.end(at(260));
         meter.begin(at(300), 0);
         assert_eq!(meter.measured, times(20, 40));
+    }
+    /// The priority of a sum of the only layer after two iterations of 10 ms, each half of it communication. The
+    /// trainer has said its progress, and the job has run for an hour.
+    fn priority(progress: Option<(u64, u64)>) -> Priority {
+        let mut meter = Meter::default();
+        let start = Instant::now();
+        for iteration in 0..3 {
+            let begun = start + Duration::from_millis(10 * iteration);
+            meter.begin(begun, 0);
+            meter.end(begun + Duration::from_millis(5));
+        }
+        if let Some((step, of)) = progress {
+            meter.set_progress(step, of);
+        }
+        let attained = Horizon::Attained(Duration::from_secs(3600));
+        // So that the next sum ends no iteration.
+        meter.last = None;
+        let meter = Arc::new(Mutex::new(meter));
+        let (profile, _under_way) = Meter::sum(&meter, 0, 1, attained);
+        profile.of_layer(1, Code::Logarithmic)
+    }
+
+    #[test]
+    fn a_job_nearer_to_its_end_goes_first() {
+        // ESA §5.4: 1/T, and T is 10 ms for each step that is left.
+        let of_seconds = |seconds: f64| Code::Logarithmic.encode(1.0 / seconds);
+        for (step, seconds) in [(0, 10.0), (500, 5.0), (900, 1.0), (999, 0.01)] {
+            assert_eq!(priority(Some((step, 1000))), of_seconds(seconds), "{step}");
+        }
+        assert_eq!(priority(Some((1000, 1000))), of_seconds(1e-6));
+        assert!(priority(Some((0, u64::MAX))) < priority(None));
+        // Without a word of the trainer, the service that the job has had counts.
+        assert_eq!(priority(None), of_seconds(3600.0));
+    }
+
+    #[test]
+    fn progress_counts_once_an_iteration_was_measured() {
+        let meter = Arc::<Mutex<Meter>>::default();
+        lock(&meter).set_progress(999, 1000);
+        let attained = Horizon::Attained(Duration::from_secs(3600));
+        let (profile, _under_way) = Meter::sum(&meter, 0, 1, attained);
+        assert_eq!(profile.horizon, attained);
     }
 }

@@ -1,12 +1,12 @@
 //! The embedded switch of a group.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::runtime::{Builder, Runtime};
-use tributary_access::{Door, Limits, Listen, Policy, Server};
+use tributary_access::{Door, Limits, Listen, Policy, Server, Silence};
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known};
 use tributary_dataplane::EngineKind;
@@ -27,8 +27,8 @@ use crate::tunnels::{Tunnels, addresses, by_thread, check_number, endpoint};
 /// How long the first rank waits for others that are still there when it is done.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A rank that answers nothing for this long is gone.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A rank whose host is silent for this long is gone. One that is stopped is waited for: calls have their own timeout.
+const SILENCE: Silence = Silence::OfHost(Duration::from_secs(10));
 
 /// Pause between two looks whether they are.
 const LOOK: Duration = Duration::from_millis(5);
@@ -65,8 +65,8 @@ impl GroupSwitch {
     pub fn start(
         settings: Settings,
         members: &Members,
-        address: Ipv4Addr,
-        endpoints: &[Vec<SocketAddrV4>],
+        address: IpAddr,
+        endpoints: &[Vec<SocketAddr>],
     ) -> Result<Self> {
         let threads = settings.threads()?;
         tracing::info!(threads.lanes, threads.switch, "starting the embedded switch");
@@ -110,7 +110,7 @@ impl GroupSwitch {
         })?;
         // Ranks report missing sums themselves.
         let nobody: Tell = Arc::new(|_| {});
-        let contacts = network.start_servers(address.into(), &nobody)?;
+        let contacts = network.start_servers(address, &nobody)?;
         let channels = job.workers.iter().map(|&host| job.agent.map(contacts.from(host))).collect();
         let own = Some(network.worker(JOB, 0, &contacts)?);
         let key = description::key();
@@ -118,7 +118,7 @@ impl GroupSwitch {
             tokens: contacts.tokens.by_job(),
             own: true,
             key: key.clone(),
-            // The connection of a rank breaks when its process ends.
+            // The connection of a rank breaks when its process ends, or its host is silent.
             patience: Duration::ZERO,
             ..Known::from((*deployment).clone())
         };

@@ -1,6 +1,6 @@
 //! How ranks reach the embedded switch of their group.
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ const RECEIVE_BUFFER: usize = 4 << 20;
 pub struct Tunnels {
     /// The switch's ends of each rank's tunnels, lane by lane, with one for each of the switch's threads;
     /// none for the rank in the switch's process.
-    pub(crate) tunnels: Vec<Vec<SocketAddrV4>>,
+    pub(crate) tunnels: Vec<Vec<SocketAddr>>,
     /// Each rank's way to the reminder agent (ESA).
     pub(crate) channels: Vec<Option<SocketAddr>>,
     pub(crate) threads: Threads,
@@ -31,9 +31,9 @@ pub struct Tunnels {
 ///
 /// # Errors
 /// If `address` is not this host's, or a socket cannot be opened.
-pub fn endpoint(address: Ipv4Addr, tunnels: usize) -> Result<Vec<Tunnel>> {
+pub fn endpoint(address: IpAddr, tunnels: usize) -> Result<Vec<Tunnel>> {
     let open = |number| {
-        let tunnel = Tunnel::bind(SocketAddrV4::new(address, 0), RECEIVE_BUFFER);
+        let tunnel = Tunnel::bind((address, 0).into(), RECEIVE_BUFFER);
         tunnel.with_context(|| {
             format!(
                 "cannot open UDP socket {} of {tunnels} at {address}; is it this host's address?",
@@ -48,7 +48,7 @@ pub fn endpoint(address: Ipv4Addr, tunnels: usize) -> Result<Vec<Tunnel>> {
 ///
 /// # Errors
 /// Errors of the operating system.
-pub fn addresses(tunnels: &[Tunnel]) -> Result<Vec<SocketAddrV4>> {
+pub fn addresses(tunnels: &[Tunnel]) -> Result<Vec<SocketAddr>> {
     let address = |tunnel: &Tunnel| tunnel.address().context("a tunnel has no address");
     tunnels.iter().map(address).collect()
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::thread;
@@ -16,6 +16,8 @@ use tributary_collective::{
 
 use self::common::{TIMEOUT, check_late, wait_for_a_late_rank};
 
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// Runs `work` at each rank of a group, and returns what each rank returned. The group must leave no
 /// aggregator in use if all ranks leave in order.
 fn group<T: Send>(
@@ -23,9 +25,18 @@ fn group<T: Send>(
     ranks: u16,
     work: impl Fn(u16, &mut Communicator) -> T + Sync,
 ) -> Vec<T> {
+    group_at(LOOPBACK, settings, ranks, work)
+}
+
+/// The same with tunnels at an address.
+fn group_at<T: Send>(
+    address: IpAddr,
+    settings: &str,
+    ranks: u16,
+    work: impl Fn(u16, &mut Communicator) -> T + Sync,
+) -> Vec<T> {
     let settings = Settings::complete(settings, Ranks::of_one_host(ranks.into()), TIMEOUT).unwrap();
     let needed = settings.threads().unwrap().tunnels();
-    let address = Ipv4Addr::LOCALHOST;
     // The first rank is in the process of the switch.
     let tunnels = |rank| if rank == 0 { 0 } else { needed };
     let tunnels: Vec<_> =
@@ -140,6 +151,21 @@ fn overlapping_sums_are_exact_in_fixed_point_and_the_same_at_all_ranks() {
             }
             sums[0].iter().enumerate().for_each(|(call, sums)| check(sums, call, ranks));
         }
+    }
+}
+
+/// The agent of ESA has a channel over TCP to each rank.
+#[test]
+fn ranks_meet_over_ipv6() {
+    for settings in ["", "protocol = \"esa\"\n[faults]\nloss = 0.05\n"] {
+        let sums = group_at(Ipv6Addr::LOCALHOST.into(), settings, 3, |rank, communicator| {
+            let mut values = input(rank, 0, 10_000);
+            let lent = Values::Single(lend(&mut values));
+            let call = Call::Reduce { values: lent, average: false, layer: None };
+            assert_eq!(wait(communicator, call), Ok(()), "{settings}");
+            values
+        });
+        sums.iter().for_each(|sums| check(sums, 0, 3));
     }
 }
 
@@ -581,10 +607,10 @@ fn strangers_take_no_part_in_a_group() {
 
     let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
     let needed = settings.threads().unwrap().tunnels();
-    let tunnels = tunnels::endpoint(Ipv4Addr::LOCALHOST, needed).unwrap();
+    let tunnels = tunnels::endpoint(LOOPBACK, needed).unwrap();
     let ends = [Vec::new(), tunnels::addresses(&tunnels).unwrap()];
-    let (address, members) = (Ipv4Addr::LOCALHOST, Members::each_alone(2));
-    let mut switch = GroupSwitch::start(settings, &members, address, &ends).unwrap();
+    let members = Members::each_alone(2);
+    let mut switch = GroupSwitch::start(settings, &members, LOOPBACK, &ends).unwrap();
     let description = switch.description().clone();
     let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
     let second = Communicator::join(&description, 1, tunnels, None).unwrap();

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn group<T: Send>(
         (next - ranks..next).collect::<Vec<_>>()
     });
     let members: Vec<Vec<u16>> = members.collect();
-    let address = Ipv4Addr::LOCALHOST;
+    let address = IpAddr::from(Ipv4Addr::LOCALHOST);
     let tunnels: Vec<_> = (0..hosts.len())
         .map(|member| tunnels::endpoint(address, if member == 0 { 0 } else { needed }).unwrap())
         .collect();

@@ -60,7 +60,7 @@ struct Group {
 impl Group {
     fn new() -> Self {
         let settings = Settings::complete("", Ranks::of_one_host(2), TIMEOUT).unwrap();
-        let (needed, address) = (settings.threads().unwrap().tunnels(), Ipv4Addr::LOCALHOST);
+        let (needed, address) = (settings.threads().unwrap().tunnels(), Ipv4Addr::LOCALHOST.into());
         let tunnels = tunnels::endpoint(address, needed).unwrap();
         let ends = [Vec::new(), tunnels::addresses(&tunnels).unwrap()];
         let members = Members::each_alone(2);

@@ -215,8 +215,7 @@ impl Membership {
         let runtime = crate::runtime()?;
         let (seat, ready, turns) = (Seat::new(None), Arc::new(Notify::new()), Turns::new());
         let member = Member {
-            // The end of another worker is noticed as soon as that of this one.
-            controller: controller.with_keepalive(member::keepalive(which.led)),
+            controller: member::watched(controller, which.led),
             which: which.clone(),
             seat: seat.clone(),
             ready: Arc::clone(&ready),

@@ -24,7 +24,7 @@ from ._native import (
     UnderflowWarning,
 )
 from .hook import State, allreduce_hook
-from .network import stats
+from .network import set_progress, stats
 from .rendezvous import RendezvousError
 from .settings import configure
 
@@ -40,5 +40,6 @@ __all__ = [
     "UnderflowWarning",
     "allreduce_hook",
     "configure",
+    "set_progress",
     "stats",
 ]

@@ -253,6 +253,9 @@ class Communicator:
     def set_timeout(self, timeout: float) -> None:
         """Sets the time in seconds after which a call without a result breaks the group."""
 
+    def set_progress(self, step: int, of: int) -> None:
+        """Says that step `step` of `of` has begun, from which priorities of packets follow."""
+
     def stats(self) -> dict[str, int | float]:
         """What the network has done for this rank so far."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -58,6 +59,7 @@ class Network:
         self._owner = process.Owner()
         self._joining = threading.Lock()
         self._fabric: Fabric | None = None
+        self._progress: tuple[int, int] | None = None
         self._left_because: str | None = None
         self._staging = Staging()
         self._count = threading.Lock()
@@ -153,9 +155,21 @@ class Network:
                     # What the ranks have posted is of this attempt.
                     self._left_because = f"it could not join: {error}"
                     raise
+                if self._progress is not None:
+                    self._fabric.communicator.set_progress(*self._progress)
                 process.add_peers(self._fabric.communicator.peers)
                 self._fabric.communicator.failure().add_done_callback(self._failed)
             return self._fabric.communicator
+
+    def set_progress(self, step: int, of: int) -> None:
+        """Says that step `step` of `of` has begun, from which priorities of packets follow."""
+        step, of = operator.index(step), operator.index(of)
+        if not 0 <= step <= of < 1 << 64:
+            raise ValueError(f"step {step} of {of}: write a step from 0 to the number of steps")
+        with self._joining:
+            self._progress = (step, of)
+            if self._fabric is not None:
+                self._fabric.communicator.set_progress(step, of)
 
     def stats(self) -> dict[str, int | float]:
         """What the network has done for this rank. Empty before the first collective."""
@@ -286,7 +300,25 @@ def stats(group: ProcessGroup | None = None) -> dict[str, int | float]:
     Returns:
         Counters by name. Empty if no collective has gone through the network.
     """
+    return _network(group).stats()
+
+
+def set_progress(step: int, of: int, group: ProcessGroup | None = None) -> None:
+    """Says how far the training is. With ESA, a job nearer to its end has priority at switches.
+
+    Call it at each rank, for example at each step. A step is an iteration of training; how long one
+    takes is measured.
+
+    Args:
+        step: The step that begins, from 0, or `of` after the last one.
+        of: The number of steps.
+        group: A process group with backend `tributary`. None stands for the default group.
+    """
+    _network(group).set_progress(step, of)
+
+
+def _network(group: ProcessGroup | None) -> Network:
     network = of_group(group)
     if network is None:
         raise ValueError("the process group does not have backend 'tributary'")
-    return network.stats()
+    return network

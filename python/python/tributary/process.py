@@ -10,7 +10,7 @@ import signal
 import socket
 import threading
 from collections import Counter
-from typing import Protocol, Union
+from typing import Any, Protocol, Union
 
 from ._native import Error
 
@@ -119,14 +119,17 @@ def _is_connection(descriptor: int) -> bool:
     except OSError:
         return False
     try:
-        if _peers[found.getsockname()] > 0:
-            return True
-        return _peers[found.getpeername()] > 0
+        return any(_peers[_peer(end())] > 0 for end in (found.getsockname, found.getpeername))
     except OSError:
         # It is not connected.
         return False
     finally:
         found.detach()
+
+
+def _peer(address: Any) -> Peer:
+    # The address of an IPv6 socket has a flow and a scope, too.
+    return address[:2] if isinstance(address, tuple) else address
 
 
 def _watch_interrupts() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
 import socket
@@ -366,24 +367,43 @@ def _own_address() -> str:
             "Set TRIBUTARY_ADDRESS to the IP address of each host"
         )
     try:
-        family, kind, protocol, _, destination = socket.getaddrinfo(
-            master, 9, socket.AF_INET, socket.SOCK_DGRAM
-        )[0]
-        # Connecting a UDP socket sends nothing; it only selects the route.
-        with socket.socket(family, kind, protocol) as probe:
-            probe.connect(destination)
-            own: str = probe.getsockname()[0]
+        own = _source_towards(master)
     except OSError as error:
         raise Error(
             f"MASTER_ADDR {master!r} cannot be reached: {error}. Set TRIBUTARY_ADDRESS to this "
             "host's IP address"
         ) from error
-    if own.startswith("127."):
+    if own is None:
         # At the master itself, its name can stand for loopback.
-        own = socket.gethostbyname(socket.gethostname())
-    if own.startswith("127."):
+        with contextlib.suppress(OSError):
+            own = _source_towards(socket.gethostname())
+    if own is None:
         raise Error(
             "the ranks are on several hosts, but this host only knows its loopback address. Set "
             "TRIBUTARY_ADDRESS to the IP address by which the others reach it"
         )
     return own
+
+
+def _source_towards(host: str) -> str | None:
+    """The IP address from which this host sends to `host`; None for a loopback address.
+
+    An IPv4 address if there is a choice: ranks on hosts with both kinds then have the same kind.
+    """
+    found = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    problem, own = None, None
+    for family, kind, protocol, _, destination in found:
+        # Connecting a UDP socket sends nothing; it only selects the route.
+        try:
+            with socket.socket(family, kind, protocol) as probe:
+                probe.connect(destination)
+                own = str(probe.getsockname()[0])
+        except OSError as error:
+            problem = error
+            continue
+        if not ipaddress.ip_address(own).is_loopback:
+            return own
+    if own is None and problem is not None:
+        raise problem
+    return None

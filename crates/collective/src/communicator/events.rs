@@ -13,7 +13,7 @@ use tributary_protocol::{Tensor, Terms};
 use tributary_wire::{WorkerIndex, WorkerSet};
 use tributary_worker::{Error as WorkerError, Node, Sums};
 
-use super::{FIRST, Finish, Happening, Mistake, Shared, State};
+use super::{FIRST, Finish, Happening, Mistake, Shared, State, greets};
 use crate::Error;
 use crate::agreement::{self, Claim};
 use crate::magnitudes::Magnitudes;
@@ -409,6 +409,9 @@ impl Shared {
 
     /// The error for a call that takes too long, with the ranks that have not made it.
     pub(super) fn too_late(&self, outcome: &Outcome, state: &State) -> Error {
+        if let Some(error) = &state.broken {
+            return error.clone();
+        }
         let number = outcome.number;
         let others = |workers: WorkerSet| -> Vec<usize> {
             let others = workers.iter().map(WorkerIndex::get).filter(|it| *it != self.member);
@@ -419,6 +422,10 @@ impl Shared {
         let late = late.map(|(workers, _)| others(workers)).unwrap_or_default();
         let have = |workers: &[usize]| self.members.with_verb(workers, "has", "have");
         let what = match () {
+            // It would have told who is late.
+            () if self.first.is_some_and(|first| !greets(first)) => {
+                format!("rank {FIRST}, which has the switch, does not answer")
+            }
             () if state.run.is_none() && !missing.is_empty() => {
                 format!("{} not joined the group", have(&missing))
             }
@@ -427,7 +434,9 @@ impl Shared {
                 "the switches have not begun another run of the group's job".into()
             }
             () if late.is_empty() => {
-                format!("all ranks have made call {number}; is the network up?")
+                format!(
+                    "all ranks have made call {number}; is the network up? Is a process stopped?"
+                )
             }
             () => format!("{} not made call {number}", have(&late)),
         };

@@ -345,6 +345,12 @@ impl Group for Communicator {
         self.shared.set_timeout(timeout);
     }
 
+    fn set_progress(&self, step: u64, of: u64) {
+        if let Some(above) = self.shared.above() {
+            above.set_progress(step, of);
+        }
+    }
+
     fn close(&self) {
         let Some(threads) = lock(&self.threads).take() else { return };
         let shared = &self.shared;

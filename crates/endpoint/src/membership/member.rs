@@ -31,8 +31,11 @@ const REPEAT: Duration = Duration::from_secs(1);
 /// A controller that was started again admits its jobs again sooner.
 const FORGOTTEN: Duration = Duration::from_secs(30);
 
-/// Interval and timeout of the pings that detect that another worker, in whose process the controller is, is gone.
-const LED: Duration = Duration::from_secs(5);
+/// Time after which the silent host of another worker, in whose process the controller is, counts as gone.
+const LED: Duration = Duration::from_secs(10);
+
+/// Time for a connection to such a controller and for its answer, after the stream has broken.
+const LED_AGAIN: Duration = Duration::from_secs(4);
 
 /// The stream of a worker.
 pub(super) struct Member {
@@ -64,9 +67,10 @@ pub(super) struct Away {
     unknown_since: Option<Instant>,
 }
 
-/// Interval and timeout of pings to a controller, which may be in the process of another worker.
-pub(super) fn keepalive(led: bool) -> Duration {
-    if led { LED } else { KEEPALIVE }
+/// The controller, which may be in the process of another worker. That one is waited for while it is stopped: calls
+/// of a group have their own timeout.
+pub(super) fn watched(controller: Remote, led: bool) -> Remote {
+    if led { controller.with_watched_host(LED) } else { controller.with_keepalive(KEEPALIVE) }
 }
 
 impl Member {
@@ -192,9 +196,12 @@ impl Member {
             which: Some(which),
             epoch: self.seat.epoch.map_or(0, Epoch::get),
         };
-        let waits = !self.which.led || self.seat.epoch.is_none();
-        let patience = if waits { PATIENCE } else { LED };
-        Stream::open(&self.controller, Role::Worker(worker), patience).await
+        let role = Role::Worker(worker);
+        if self.which.led && self.seat.epoch.is_some() {
+            let controller = self.controller.clone().with_patience(LED_AGAIN);
+            return Stream::open(&controller, role, LED_AGAIN).await;
+        }
+        Stream::open(&self.controller, role, PATIENCE).await
     }
 
     /// Takes part on one stream, until the last notice.

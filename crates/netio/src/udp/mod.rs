@@ -17,7 +17,7 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use socket2::Socket;
+use socket2::{Domain, Socket};
 
 use crate::filter::position_of_job;
 use crate::interface::{Interface, InterfaceError};
@@ -143,14 +143,15 @@ impl UdpPort {
                 _ => OpenError::System { interface, what, source },
             }
         };
-        let socket = sys::udp_socket().map_err(failed("open a UDP socket"))?;
+        let socket = sys::udp_socket(Domain::IPV4).map_err(failed("open a UDP socket"))?;
         if shared {
             socket.set_reuse_port(true).map_err(failed("share a UDP port"))?;
         }
         sys::bind(&socket, &config.interface, port).map_err(failed("bind a UDP socket"))?;
         sys::only_own_groups(&socket).map_err(failed("restrict multicast"))?;
         sys::describe_datagrams(&socket).map_err(failed("ask for destinations"))?;
-        sys::never_fragment(&socket).map_err(failed("forbid fragments"))?;
+        sys::accept_joined(&socket);
+        sys::never_fragment(&socket, Domain::IPV4).map_err(failed("forbid fragments"))?;
         let joins = mode == Mode::Super && sys::cuts_buffers(&socket);
         if mode == Mode::Plain {
             sys::omit_checksums(&socket).map_err(failed("omit checksums"))?;
@@ -242,7 +243,7 @@ impl FrameIo for UdpPort {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         let Self { socket, interface, port, incoming, statistics, .. } = self;
         let fetch = |buffers: &mut [u8], stride, arrivals: &mut [_]| {
-            sys::receive_batch(socket, buffers, stride, HEADERS, arrivals)
+            sys::receive_batch(socket, buffers, stride, HEADERS, true, arrivals)
         };
         let received = incoming.receive(max, statistics, sink, fetch, |buffer, arrival| {
             open(interface, *port, buffer.len(), arrival)

@@ -18,8 +18,8 @@ const SO_ATTACH_REUSEPORT_CBPF: libc::c_int = 51;
 const DROPS: usize = 8;
 
 /// A socket that nothing has been asked of yet.
-pub(super) fn udp_socket() -> io::Result<Socket> {
-    Socket::new(Domain::IPV4, Type::DGRAM.nonblocking(), Some(Protocol::UDP))
+pub(super) fn udp_socket(domain: Domain) -> io::Result<Socket> {
+    Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP))
 }
 
 /// Binds to a port of an interface, on all its addresses.
@@ -42,18 +42,28 @@ pub(super) fn leave(socket: &Socket, group: Ipv4Addr, index: u32) -> io::Result<
     socket.leave_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(index))
 }
 
-/// Asks for the destination and the type of service of what arrives, and for datagrams that the
-/// kernel has joined. An old kernel joins none.
+/// Asks for the destination and the type of service of what arrives over IPv4.
 pub(super) fn describe_datagrams(socket: &Socket) -> io::Result<()> {
     set_option(socket, libc::IPPROTO_IP, libc::IP_PKTINFO, &1_i32)?;
-    set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32)?;
+    set_option(socket, libc::IPPROTO_IP, libc::IP_RECVTOS, &1_i32)
+}
+
+/// Asks for datagrams that the kernel has joined. An old kernel joins none.
+pub(super) fn accept_joined(socket: &Socket) {
     drop(set_option(socket, libc::IPPROTO_UDP, UDP_GRO, &1_i32));
-    Ok(())
 }
 
 /// Forbids fragments, whatever routers say about the path.
-pub(super) fn never_fragment(socket: &Socket) -> io::Result<()> {
-    set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_PROBE)
+pub(super) fn never_fragment(socket: &Socket, domain: Domain) -> io::Result<()> {
+    match domain {
+        Domain::IPV6 => set_option(
+            socket,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            &libc::IPV6_PMTUDISC_PROBE,
+        ),
+        _ => set_option(socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_PROBE),
+    }
 }
 
 /// Sends datagrams without checksums.
@@ -118,15 +128,16 @@ impl Arrival {
 }
 
 /// Receives up to `arrivals.len()` buffers without waiting, buffer i to `buffers[i * stride +
-/// gap..]`. Returns their number.
+/// gap..]`. Returns their number. The source is told only if it is wanted, which must be of IPv4.
 pub(super) fn receive_batch(
     socket: &Socket,
     buffers: &mut [u8],
     stride: usize,
     gap: usize,
+    source: bool,
     arrivals: &mut [Arrival],
 ) -> io::Result<usize> {
-    let wanted = Wanted { source: true, controls: true };
+    let wanted = Wanted { source, controls: true };
     messages::receive(socket, buffers, stride, gap, wanted, arrivals, |received| {
         let (length, source) = (received.length, received.source);
         let mut arrival = Arrival { length, source, ..Arrival::NONE };

@@ -1,9 +1,9 @@
-//! A cable between two processes: UDP datagrams that contain frames.
+//! A cable between two processes: UDP datagrams, over IPv4 or IPv6, that contain frames.
 
 use std::io;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 
-use socket2::Socket;
+use socket2::{Domain, Socket};
 
 use super::{LONGEST, sys};
 use crate::device::Statistics;
@@ -32,11 +32,12 @@ impl Tunnel {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn bind(address: SocketAddrV4, receive_buffer: usize) -> io::Result<Self> {
-        let socket = sys::udp_socket()?;
+    pub fn bind(address: SocketAddr, receive_buffer: usize) -> io::Result<Self> {
+        let domain = Domain::for_address(address);
+        let socket = sys::udp_socket(domain)?;
         socket.bind(&address.into())?;
-        sys::describe_datagrams(&socket)?;
-        sys::never_fragment(&socket)?;
+        sys::accept_joined(&socket);
+        sys::never_fragment(&socket, domain)?;
         set_receive_buffer(&socket, receive_buffer)?;
         let longest_joined = if sys::cuts_buffers(&socket) { LONGEST } else { 0 };
         let stride = (VNET + LONGEST).next_multiple_of(64);
@@ -54,9 +55,9 @@ impl Tunnel {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn address(&self) -> io::Result<SocketAddrV4> {
-        let address = self.socket.local_addr()?.as_socket_ipv4();
-        address.ok_or_else(|| io::Error::other("the socket has no IPv4 address"))
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        let address = self.socket.local_addr()?.as_socket();
+        address.ok_or_else(|| io::Error::other("the socket has no IP address"))
     }
 
     /// Names the other end. From then on nothing else is received. What arrived before may be from
@@ -65,7 +66,7 @@ impl Tunnel {
     /// # Errors
     ///
     /// Errors of the operating system.
-    pub fn connect(&mut self, peer: SocketAddrV4) -> io::Result<()> {
+    pub fn connect(&mut self, peer: SocketAddr) -> io::Result<()> {
         self.socket.connect(&peer.into())?;
         while self.receive(SUPER_BATCH, &mut |_| ())? > 0 || self.incoming.is_waiting() {}
         Ok(())
@@ -85,7 +86,7 @@ impl FrameIo for Tunnel {
     fn receive(&mut self, max: usize, sink: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
         let Self { socket, incoming, statistics, .. } = self;
         let fetch = |buffers: &mut [u8], stride, arrivals: &mut [_]| {
-            sys::receive_batch(socket, buffers, stride, 0, arrivals)
+            sys::receive_batch(socket, buffers, stride, 0, false, arrivals)
         };
         incoming.receive(max, statistics, sink, fetch, |buffer, arrival| {
             let sys::Arrival { length, segment, .. } = arrival;
@@ -129,14 +130,20 @@ impl FrameIo for Tunnel {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
     use std::time::{Duration, Instant};
 
     use super::*;
 
-    fn cable() -> (Tunnel, Tunnel) {
-        let end = || Tunnel::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), 1 << 20).unwrap();
-        let (mut near, mut far) = (end(), end());
+    const IPV4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    const IPV6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+    fn end(address: IpAddr) -> Tunnel {
+        Tunnel::bind((address, 0).into(), 1 << 20).unwrap()
+    }
+
+    fn cable(address: IpAddr) -> (Tunnel, Tunnel) {
+        let (mut near, mut far) = (end(address), end(address));
         near.connect(far.address().unwrap()).unwrap();
         far.connect(near.address().unwrap()).unwrap();
         (near, far)
@@ -153,7 +160,12 @@ mod tests {
 
     #[test]
     fn frames_of_any_length_arrive_whole_and_in_order() {
-        let (mut near, mut far) = cable();
+        for address in [IPV4, IPV6] {
+            send_frames_of_any_length(cable(address));
+        }
+    }
+
+    fn send_frames_of_any_length((mut near, mut far): (Tunnel, Tunnel)) {
         let lengths = [14, 60, 1514, 1514, 1514, 300, 1514, 8256, 8256, 8256, 8256, 8256, 8256];
         let frames: Vec<Vec<u8>> = (0..)
             .zip(lengths.iter().cycle())
@@ -175,9 +187,9 @@ mod tests {
 
     #[test]
     fn strangers_short_datagrams_and_a_missing_end_change_nothing() {
-        let (mut near, mut far) = cable();
+        let (mut near, mut far) = cable(IPV4);
         let stranger = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let mut early = Tunnel::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), 1 << 20).unwrap();
+        let mut early = end(IPV4);
         for _ in 0..20 {
             stranger.send_to(&[7; 100], early.address().unwrap()).unwrap();
         }

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio_stream::Stream;
 use tributary_access::ServerKeys;
 use tributary_access::connection::{self, Incoming};
-use tributary_access::transport::{self, Http2};
+use tributary_access::transport::{self, Http2, Pings};
 
 use super::intake::counted;
 use super::service::Service;
@@ -27,8 +27,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 /// A primary whose machine is lost must not stay primary. Windows bound unread bytes.
 const HTTP2: Http2 = Http2 {
-    ping_every: Duration::from_secs(20),
-    patience: Duration::from_secs(20),
+    pings: Some(Pings { every: Duration::from_secs(20), patience: Duration::from_secs(20) }),
     call_window: Some(64 << 10),
     connection_window: 1 << 20,
     calls: 128,
@@ -170,7 +169,9 @@ impl ServerHandle {
             let stopped = async { drop(stopped.await) };
             runtime.block_on(async {
                 let (incoming, _path) = match bound {
-                    Bound::Tcp(listener) => (connection::tcp(listener, keys, CONNECTIONS), None),
+                    Bound::Tcp(listener) => {
+                        (connection::tcp(listener, keys, CONNECTIONS, None), None)
+                    }
                     Bound::Unix(listener, path) => {
                         (connection::unix(listener, CONNECTIONS), Some(path))
                     }
