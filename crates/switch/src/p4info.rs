@@ -1,5 +1,7 @@
 //! Checks that a controller's P4Info belongs to the program that it sends.
 
+use std::collections::{HashMap, HashSet};
+
 use tributary_p4runtime::p4::config::v1::{self as info, P4Info};
 
 /// Compares everything in two P4Infos that entities depend on: objects, ids, names, widths, kinds
@@ -131,24 +133,31 @@ fn action(action: &info::Action) -> Facts {
     action.params.iter().map(param).collect()
 }
 
+fn name(preamble: &Option<info::Preamble>) -> &str {
+    preamble.as_ref().map_or("", |preamble| &preamble.name)
+}
+
 fn compare<T>(
     kind: &str,
     sent: &[T],
     compiled: &[T],
-    preamble: impl Fn(&T) -> &Option<info::Preamble>,
+    preamble: impl for<'t> Fn(&'t T) -> &'t Option<info::Preamble>,
     facts: impl Fn(&T) -> Facts,
 ) -> Result<(), String> {
-    let name = |object: &T| preamble(object).as_ref().map_or("", |p| &p.name).to_owned();
     let id = |object: &T| preamble(object).as_ref().map_or(0, |p| p.id);
-    if let Some(lost) = compiled.iter().find(|ours| !sent.iter().any(|s| name(s) == name(ours))) {
-        return Err(format!("{kind} `{}` of the program is not in it", name(lost)));
+    // A program can have thousands of registers.
+    let compiled: Vec<_> = compiled.iter().map(|ours| (name(preamble(ours)), ours)).collect();
+    let all_sent: HashSet<_> = sent.iter().map(|theirs| name(preamble(theirs))).collect();
+    if let Some((lost, _)) = compiled.iter().find(|(name, _)| !all_sent.contains(name)) {
+        return Err(format!("{kind} `{lost}` of the program is not in it"));
     }
-    for (i, theirs) in sent.iter().enumerate() {
-        let name_of = name(theirs);
-        if sent[..i].iter().any(|other| name(other) == name_of) {
+    let (compiled, mut seen): (HashMap<_, _>, _) = (compiled.into_iter().collect(), HashSet::new());
+    for theirs in sent {
+        let name_of = name(preamble(theirs));
+        if !seen.insert(name_of) {
             return Err(format!("{kind} `{name_of}` is in it twice"));
         }
-        let Some(ours) = compiled.iter().find(|ours| name(ours) == name_of) else {
+        let Some(&ours) = compiled.get(name_of) else {
             return Err(format!("the program has no {kind} `{name_of}`"));
         };
         if id(ours) != id(theirs) {
