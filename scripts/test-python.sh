@@ -1,19 +1,26 @@
 #!/usr/bin/env bash
-# Builds the Python package and runs its tests, in a virtual environment under target/. It installs
+# Builds the wheel of the Python package and runs the package's tests, in a virtual environment under target/. It installs
 # PyTorch there, which takes several GB, and the libraries of test_trainers.py. With --if-installed it
-# uses the PyTorch that this machine has, and does nothing if there is none.
+# uses the PyTorch that this machine has; without one, it tests only what the wheel does without PyTorch.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv="${CARGO_TARGET_DIR:-target}/python-tests"
 if [[ "${1-}" == --if-installed ]]; then
-    if ! python3 -c 'import torch' >/dev/null 2>&1; then
-        echo "skipped: this machine has no PyTorch; scripts/test-python.sh installs it and runs the tests"
+    wheel=$(scripts/wheel.sh --if-possible)
+    if [[ -z "$wheel" ]]; then
+        exit 0
+    fi
+    if ! python3 -c 'import torch' > /dev/null 2>&1; then
+        echo "skipped: this machine has no PyTorch; scripts/test-python.sh installs it and runs all tests of the package"
         exit 0
     fi
     python3 -m venv --system-site-packages "$venv"
 else
+    wheel=$(scripts/wheel.sh)
     python3 -m venv "$venv"
 fi
-"$venv/bin/pip" install --quiet './python[test,examples]'
+# Of the same version as one that is there already.
+"$venv/bin/pip" install --quiet --no-deps --force-reinstall "$wheel"
+"$venv/bin/pip" install --quiet "$wheel[test,examples]"
 "$venv/bin/python" -m pytest python/tests
