@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds the wheel of the Python package and runs the package's tests, in a virtual environment under target/. It installs
-# PyTorch there, which takes several GB, and the libraries of test_trainers.py. With --if-installed it
-# uses the PyTorch that this machine has; without one, it tests only what the wheel does without PyTorch.
+# PyTorch there, which takes several GB, and the libraries of test_trainers.py. With --if-installed it uses what
+# this machine has: without PyTorch, it tests only what the wheel does alone, and without a library, no training with it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 venv="${CARGO_TARGET_DIR:-target}/python-tests"
+extras=test,examples
 if [[ "${1-}" == --if-installed ]]; then
     wheel=$(scripts/wheel.sh --if-possible)
     if [[ -z "$wheel" ]]; then
@@ -19,8 +20,9 @@ if [[ "${1-}" == --if-installed ]]; then
 else
     wheel=$(scripts/wheel.sh)
     python3 -m venv "$venv"
+    extras+=,trainers
 fi
-# Of the same version as one that is there already.
+"$venv/bin/pip" install --quiet "$wheel[$extras]"
+# pip leaves a package of the same version as it is.
 "$venv/bin/pip" install --quiet --no-deps --force-reinstall "$wheel"
-"$venv/bin/pip" install --quiet "$wheel[test,examples]"
 "$venv/bin/python" -m pytest python/tests

@@ -26,7 +26,8 @@ else
 fi
 
 # What `pip install ./python` builds fits this machine only. The tag of this wheel names the oldest glibc that it runs with.
-options="--locked --compatibility pypi $*"
+options="--locked $*"
+[[ $options == *--compatibility* ]] || options+=" --compatibility pypi"
 rm -f "$target"/wheels/tributary-*.whl
 # With "workspace", which some developers set, Cargo would build a third more packages, for features of other crates.
 unset CARGO_RESOLVER_FEATURE_UNIFICATION
