@@ -43,7 +43,7 @@ def at_each_rank(function: Callable[[int], Any]) -> list[Any]:
 
 
 def sums(join: Callable[[int], Any]) -> list[list[float]]:
-    """What the ranks have after a sum of 1, 2, 3 … at the first rank and ten times as much at the second."""
+    """The sums at each rank of 1, 2, 3 … at the first and ten times as much at the second."""
 
     def at(rank: int) -> list[float]:
         communicator = join(rank)
@@ -59,9 +59,10 @@ def sums(join: Callable[[int], Any]) -> list[list[float]]:
     return at_each_rank(at)
 
 
-class Native(unittest.TestCase):
-    expected = [(index + 1) * 11.0 for index in range(5000)]
+EXPECTED = [(index + 1) * 11.0 for index in range(5000)]
 
+
+class Native(unittest.TestCase):
     def test_ranks_sum_in_memory(self) -> None:
         memory = native.Memory.open("", RANKS)
         description = memory.description
@@ -71,13 +72,15 @@ class Native(unittest.TestCase):
                 return native.Communicator.first(memory, TIMEOUT)
             return native.Communicator.in_memory(description, rank, RANKS, TIMEOUT)
 
-        self.assertEqual(sums(join), [self.expected] * RANKS)
+        self.assertEqual(sums(join), [EXPECTED] * RANKS)
 
     def test_ranks_sum_in_an_embedded_switch(self) -> None:
         settings = "group.switch = true"
         self.assertIsNone(native.Memory.open(settings, RANKS))
         plan = native.Plan(settings, RANKS, RANKS, TIMEOUT)
-        endpoints = [native.Endpoint("127.0.0.1", plan.sockets if rank else 0) for rank in range(RANKS)]
+        endpoints = [
+            native.Endpoint("127.0.0.1", plan.sockets if rank else 0) for rank in range(RANKS)
+        ]
         switch = native.Switch(plan, "127.0.0.1", [endpoint.addresses for endpoint in endpoints])
 
         def join(rank: int) -> Any:
@@ -85,7 +88,7 @@ class Native(unittest.TestCase):
                 endpoints[rank], switch.description, rank, None if rank else switch
             )
 
-        self.assertEqual(sums(join), [self.expected] * RANKS)
+        self.assertEqual(sums(join), [EXPECTED] * RANKS)
         self.assertEqual(switch.close(), 0, "aggregators are still in use")
 
 
