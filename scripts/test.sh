@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All checks: format, lints, dependencies, tests, documentation, and the main job itself.
-# Needs the Rust toolchain; uses cargo-nextest, cargo-deny and cargo-audit where they are installed.
+# Needs the Rust toolchain; uses cargo-nextest, cargo-deny and cargo-audit where they are installed, and
+# Python with venv for the wheel.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +42,8 @@ else
 fi
 
 step "Python"
-scripts/test-python.sh --if-installed
+# Some of the tests run the program.
+PATH="$PATH:$(realpath "${CARGO_TARGET_DIR:-target}")/debug" scripts/test-python.sh --if-installed
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet

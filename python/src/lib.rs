@@ -15,6 +15,8 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyRuntimeWarning, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::prelude::*;
 use tributary_collective as group;
 use tributary_collective::memory::{self, Memory};
 use tributary_collective::{
@@ -690,10 +692,12 @@ fn seconds(seconds: f64) -> PyResult<Duration> {
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    if let Ok(filter) = tracing_subscriber::EnvFilter::try_from_env("TRIBUTARY_LOG") {
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if let Some(filter) =
+        variable("TRIBUTARY_LOG").and_then(|levels| levels.parse::<Targets>().ok())
+    {
+        let log = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter);
         // Another package may have set up a log.
-        drop(log.try_init());
+        drop(tracing_subscriber::registry().with(log).try_init());
     }
     let py = module.py();
     module.add("Error", py.get_type::<Error>())?;

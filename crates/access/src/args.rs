@@ -13,15 +13,16 @@ use crate::remote::Remote;
 use crate::server::Door;
 
 /// Who may use a server.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct DoorArgs {
     /// File that lists clients, their roles and tenants (docs/operate/access.md).
     ///
     /// Without it, each client that is let in may do everything.
-    #[arg(long, value_name = "FILE")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "FILE"))]
     pub access: Option<PathBuf>,
     /// Let in anyone who reaches the TCP address, with full control.
-    #[arg(long)]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub allow_anyone: bool,
 }
 
@@ -69,11 +70,12 @@ impl DoorArgs {
 }
 
 /// The identity of a server. No environment variable names it: servers listen with certificates only if their command line says so.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct IdentityArgs {
     /// Directory with the certificate of this process, its key, and the roots that it trusts, as `tributary certs`
     /// makes it (docs/operate/access.md); encrypts TCP connections (TLS).
-    #[arg(long, value_name = "DIR")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR"))]
     pub identity: Option<PathBuf>,
 }
 
@@ -94,14 +96,15 @@ impl IdentityArgs {
 }
 
 /// How a client shows who it is, and finds out who the server is.
-#[derive(Clone, Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct KeyArgs {
     /// Directory with the roots that we trust, and our certificate and key if the server wants one, as `tributary
     /// certs` makes it (docs/operate/access.md); encrypts TCP connections (TLS).
-    #[arg(long, value_name = "DIR", env = "TRIBUTARY_IDENTITY")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", env = "TRIBUTARY_IDENTITY"))]
     pub identity: Option<PathBuf>,
     /// Name in the server's certificate, if it differs from the host of its address.
-    #[arg(long, value_name = "NAME", requires = "identity")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", requires = "identity"))]
     pub server_name: Option<String>,
 }
 

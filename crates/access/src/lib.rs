@@ -16,11 +16,11 @@
 //! | [`keys`] | certificates of servers and clients, which are read again when their files change |
 //! | [`remote`] | connections of clients |
 //! | [`identity`] | certificate, key and roots of a process, in one directory |
-//! | `args` | options of the command line (feature `clap`) |
-//! | [`certs`] | makes the certificates of a testbed |
+//! | [`args`] | options of the command line |
+//! | `certs` | makes the certificates of a testbed (feature `certs`) |
 
-#[cfg(feature = "clap")]
 pub mod args;
+#[cfg(feature = "certs")]
 pub mod certs;
 pub mod connection;
 mod fresh;

@@ -40,22 +40,23 @@ use tributary_access::Remote;
 use tributary_access::args::KeyArgs;
 
 /// The command line arguments of all endpoints.
-#[derive(Debug, clap::Args)]
+#[derive(Debug)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Args {
     /// Network interface towards the switch.
-    #[arg(long, value_name = "IFACE")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "IFACE"))]
     pub interface: String,
     /// How to send and receive our packets on the interface. The kernel handles all others.
-    #[arg(long, value_enum, default_value_t)]
+    #[cfg_attr(feature = "clap", arg(long, value_enum, default_value_t))]
     pub io: Io,
     /// Address of `tributary controller --listen`, which says what the process needs: HOST:PORT or unix:PATH.
-    #[arg(long, value_name = "ADDR", env = "TRIBUTARY_CONTROLLER")]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "ADDR", env = "TRIBUTARY_CONTROLLER"))]
     pub controller: String,
     /// How we show the controller who we are.
-    #[command(flatten)]
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub keys: KeyArgs,
     /// Print events as JSON, one per line, instead of text.
-    #[arg(long)]
+    #[cfg_attr(feature = "clap", arg(long))]
     pub json_events: bool,
 }
 
