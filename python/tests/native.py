@@ -64,7 +64,7 @@ EXPECTED = [(index + 1) * 11.0 for index in range(5000)]
 
 class Native(unittest.TestCase):
     def test_ranks_sum_in_memory(self) -> None:
-        memory = native.Memory.open("", RANKS)
+        memory = native.Memory.open("", RANKS, False)
         description = memory.description
 
         def join(rank: int) -> Any:
@@ -76,12 +76,14 @@ class Native(unittest.TestCase):
 
     def test_ranks_sum_in_an_embedded_switch(self) -> None:
         settings = "group.switch = true"
-        self.assertIsNone(native.Memory.open(settings, RANKS))
+        self.assertIsNone(native.Memory.open(settings, RANKS, False))
         plan = native.Plan(settings, RANKS, RANKS, TIMEOUT)
         endpoints = [
             native.Endpoint("127.0.0.1", plan.sockets if rank else 0) for rank in range(RANKS)
         ]
-        switch = native.Switch(plan, "127.0.0.1", [endpoint.addresses for endpoint in endpoints])
+        members = [[rank] for rank in range(RANKS)]
+        addresses = [endpoint.addresses for endpoint in endpoints]
+        switch = native.Switch(plan, "127.0.0.1", members, addresses)
 
         def join(rank: int) -> Any:
             return native.Communicator(
