@@ -145,8 +145,14 @@ struct PyPlan {
 #[pymethods]
 impl PyPlan {
     #[new]
-    fn new(settings: &str, ranks: usize, ranks_here: usize, timeout: f64) -> PyResult<Self> {
-        let ranks = group::Ranks { all: ranks, here: ranks_here };
+    fn new(
+        settings: &str,
+        members: usize,
+        members_here: usize,
+        ranks_here: usize,
+        timeout: f64,
+    ) -> PyResult<Self> {
+        let ranks = group::Ranks { all: members, here: members_here, sharing: ranks_here };
         let settings = group::Settings::complete(settings, ranks, seconds(timeout)?);
         let settings = settings.map_err(other)?;
         let sockets = settings.threads().map_err(other)?.tunnels();
@@ -259,7 +265,7 @@ fn admit(
     Ok(py.detach(admit).map_err(other)?.to_text())
 }
 
-/// The memory of a group whose ranks are all on one host.
+/// The memory of the ranks of a host.
 #[pyclass(name = "Memory")]
 struct PyMemory {
     /// Until a communicator takes it.

@@ -77,7 +77,7 @@ class Native(unittest.TestCase):
     def test_ranks_sum_in_an_embedded_switch(self) -> None:
         settings = "group.switch = true"
         self.assertIsNone(native.Memory.open(settings, RANKS, False))
-        plan = native.Plan(settings, RANKS, RANKS, TIMEOUT)
+        plan = native.Plan(settings, RANKS, RANKS, RANKS, TIMEOUT)
         endpoints = [
             native.Endpoint("127.0.0.1", plan.sockets if rank else 0) for rank in range(RANKS)
         ]

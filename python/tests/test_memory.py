@@ -59,7 +59,11 @@ def _compare_with_gloo(seed: int) -> None:
                 work = dist.all_gather(parts, tensor, group, async_op=True)
                 result = parts
             elif kind == "scatter":
-                work = dist.reduce_scatter_tensor(tensor, whole.clone(), group=group, async_op=True)
+                values = whole.clone()
+                if in_place and group is None and values.is_contiguous():
+                    # Gloo does not take an output that is a part of the input.
+                    tensor = values[:elements]
+                work = dist.reduce_scatter_tensor(tensor, values, group=group, async_op=True)
                 result = tensor
             else:
                 # Gloo averages no integers.
@@ -77,6 +81,44 @@ def _compare_with_gloo(seed: int) -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_collectives_in_memory_give_the_results_of_gloo(seed: int, size: int) -> None:
     ranks.values(ranks.run(_compare_with_gloo, size, seed))
+
+
+def _gather_from_another_place() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    output = torch.zeros(10 * size)
+    place = (rank + 1) % size
+    own = output[10 * place : 10 * (place + 1)].fill_(rank + 1.0)
+    dist.all_gather_into_tensor(output, own)
+    assert output[::10].tolist() == [1.0 + other for other in range(size)]
+
+
+def test_inputs_may_be_anywhere_in_the_output() -> None:
+    ranks.values(ranks.run(_gather_from_another_place, 3))
+
+
+def _gather_with_another_default() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    own = torch.full((5,), float(rank), requires_grad=True)
+    parts = [torch.zeros(5) for _ in range(size)]
+    with torch.device("meta"):
+        dist.all_gather(parts, own)
+    assert [part[0].item() for part in parts] == list(range(size))
+
+
+def test_the_default_device_of_the_caller_does_not_matter() -> None:
+    ranks.values(ranks.run(_gather_with_another_default, 2))
+
+
+def _gather_with_a_wrong_output() -> None:
+    rank, size = dist.get_rank(), dist.get_world_size()
+    dist.broadcast(torch.zeros(10), 0)
+    parts = [torch.zeros(10 + rank) for _ in range(size)]
+    with pytest.raises(MismatchError, match="all_gather"):
+        dist.all_gather(parts, torch.zeros(10))
+
+
+def test_a_rank_that_leaves_a_collective_to_gloo_calls_something_else() -> None:
+    ranks.values(ranks.run(_gather_with_a_wrong_output, 2, group="check = true\n"))
 
 
 def _average_integers() -> None:

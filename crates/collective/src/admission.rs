@@ -46,7 +46,8 @@ pub struct Station {
     controller: Remote,
     host: String,
     interface: Option<String>,
-    io: Io,
+    /// What the environment asks for.
+    io: Option<Io>,
 }
 
 impl Station {
@@ -59,8 +60,8 @@ impl Station {
         let address = variables(CONTROLLER).with_context(|| format!("{CONTROLLER} is not set"))?;
         let controller = controller(&address, variables)?;
         let io = match variables(IO) {
-            Some(text) => text.parse().with_context(|| format!("{IO} is {text:?}"))?,
-            None => Io::Udp,
+            Some(text) => Some(text.parse().with_context(|| format!("{IO} is {text:?}"))?),
+            None => None,
         };
         let interface = variables(INTERFACE);
         let host = match variables(HOST) {
@@ -147,8 +148,13 @@ impl Station {
             }
         };
         let claim = claim(&interface, "worker", [job])?;
-        let port = open_interface(scenario, host, &interface, self.io)?;
-        if self.io.is_routed() && job.ps.is_none() {
+        let open = |io| anyhow::Ok((io, open_interface(scenario, host, &interface, io)?));
+        let (io, port) = match self.io {
+            Some(io) => open(io)?,
+            // Processes of a host can share packet sockets, but not a UDP port. They need a privilege.
+            None => open(Io::Packet).or_else(|_| open(Io::Udp))?,
+        };
+        if io.is_routed() && job.ps.is_none() {
             check_route(&interface, address.ip)?;
         }
         let lane = LanePort { io: Box::new(port), executor: None, link: None };

@@ -465,8 +465,8 @@ impl Communicator {
         self.shared.nonfinite == NonFinite::Raise || self.shared.underflow.fails
     }
 
-    /// Begins the sum of values that ranks with values of this type have added up. They divide the sums themselves if
-    /// they want an average. The memory is given back with the sums.
+    /// Begins the sum of values that ranks with values of this type have added up. They divide the sums themselves for
+    /// an average. The memory is given back with the sums.
     pub(crate) fn sum(
         &self,
         values: Buffer<f32>,

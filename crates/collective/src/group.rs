@@ -26,8 +26,8 @@ pub trait Group: Send + Sync {
     /// Sets the time after which a call without a result breaks the group.
     fn set_timeout(&self, timeout: Duration);
 
-    /// Says that step `step` of `of` has begun, each of which is an iteration. From that follow priorities of
-    /// packets, if there are any.
+    /// Tells the group that step `step` of `of` has begun, each of which is an iteration. The priorities of packets follow
+    /// from it, if there are any.
     fn set_progress(&self, _step: u64, _of: u64) {}
 
     /// Leaves the group when all calls are over. Calls that are not over soon fail, here and at the

@@ -1,15 +1,16 @@
 //! All-reduce for the ranks of a group, as machine-learning frameworks want it: calls overlap, memory is
 //! lent, and a failure names a rank.
 //!
-//! Ranks that are all on one host add [in memory](memory). Any other group is a job of Tributary, and each rank a
-//! worker of it, which takes part at the job's controller like any other. The first rank hosts the job's
-//! [`GroupSwitch`]: an embedded switch and its controller, over UDP and without privileges. Or it has the job [admitted](admission) at the controller of a network. Each rank has a
-//! [`Communicator`].
+//! Ranks that are all on one host add [in memory](memory). Any other group is a job of Tributary. Its workers are
+//! the group's [`Members`]: each is a rank, or the first rank of a host, whose ranks then add in memory before and
+//! take the results from there. A worker takes part at the job's controller like any other. The first rank hosts the
+//! job's [`GroupSwitch`]: an embedded switch and its controller, over UDP and without privileges. Or it has the job
+//! [admitted](admission) at the controller of a network. Each worker has a [`Communicator`].
 //!
 //! | module | content |
 //! | --- | --- |
 //! | `group` | what every group does |
-//! | [`memory`] | the ranks of a host |
+//! | [`memory`] | the ranks of a host, and what they do there beside sums |
 //! | [`members`] | the ranks that each worker stands for |
 //! | [`communicator`] | groups with a network: the order of a rank's calls, and their results |
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |

@@ -67,8 +67,17 @@ impl Members {
         agreement::names(&ranks)
     }
 
+    /// Members of which some rank has not done something, in words, with "has" or "have".
+    pub(crate) fn have(&self, members: &[usize]) -> String {
+        let is_alone = |member: &usize| self.of(*member).len() == 1;
+        match members.iter().all(is_alone) {
+            true => self.with_verb(members, "has", "have"),
+            false => format!("some of {} have", self.names(members)),
+        }
+    }
+
     /// Members in words, with a verb that one rank needs, or several do.
-    pub(crate) fn with_verb(&self, members: &[usize], one: &str, several: &str) -> String {
+    fn with_verb(&self, members: &[usize], one: &str, several: &str) -> String {
         let is_one = matches!(members, [member] if self.of(*member).len() == 1);
         format!("{} {}", self.names(members), if is_one { one } else { several })
     }
@@ -114,7 +123,8 @@ mod tests {
         let said = "ranks 0–2, 4 and 5 call barrier, rank 3 calls all_reduce";
         assert_eq!(members.who_calls_what(&texts), said);
         assert_eq!(members.who_says_what(&["", "no", ""].map(str::to_owned)), "rank 3: no");
-        assert_eq!(members.with_verb(&[2], "has", "have"), "ranks 4 and 5 have");
+        assert_eq!(members.have(&[2]), "some of ranks 4 and 5 have");
+        assert_eq!(members.have(&[1]), "rank 3 has");
         assert_eq!(Members::alone(&[7, 9]).names(&[1]), "rank 9");
     }
 

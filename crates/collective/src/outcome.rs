@@ -17,7 +17,7 @@ pub(crate) struct Outcome {
     pub(crate) begun: Instant,
     /// What the caller should know of the result.
     pub(crate) warning: OnceLock<String>,
-    /// The sums, if whoever calls wants them back.
+    /// The sums, if the caller keeps them.
     sums: Option<Mutex<Option<Buffer<f32>>>>,
     state: Mutex<Told>,
     done: Condvar,
@@ -53,7 +53,7 @@ impl Outcome {
         Self { sums: Some(Mutex::default()), ..self }
     }
 
-    /// Gives the memory of the sums back to whoever calls.
+    /// Keeps the memory of the sums for the caller, if it asked for that.
     pub(crate) fn set_sums(&self, sums: Buffer<f32>) {
         if let Some(place) = &self.sums {
             *lock(place) = Some(sums);

@@ -133,17 +133,19 @@ pub struct Settings {
 /// Number of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ranks {
-    /// Of the group.
+    /// Workers of the group's job: its members.
     pub all: usize,
-    /// On the host of the switch.
+    /// Those on the host of the switch.
     pub here: usize,
+    /// Ranks there, which share its processors.
+    pub sharing: usize,
 }
 
 impl Ranks {
     /// All on the same host.
     #[must_use]
     pub fn of_one_host(all: usize) -> Self {
-        Self { all, here: all }
+        Self { all, here: all, sharing: all }
     }
 }
 
@@ -266,7 +268,7 @@ impl Threads {
         if protocol != "switchml" {
             chosen.switch = power(cores / 4, 4);
         }
-        chosen.lanes = power(cores / (2 * ranks.here.max(1)), 4);
+        chosen.lanes = power(cores / (2 * ranks.sharing.max(1)), 4);
         // A process may have about a thousand files.
         while chosen.tunnels() * ranks.all > 256 && chosen.lanes > 1 {
             chosen.lanes /= 2;
@@ -397,14 +399,17 @@ mod tests {
         let cases = [
             (2, one_host(2), (1, 1)),
             (2, one_host(4), (1, 1)),
-            (2, Ranks { all: 2, here: 1 }, (1, 1)),
+            (2, Ranks { all: 2, here: 1, sharing: 1 }, (1, 1)),
             (4, one_host(2), (1, 1)),
             (8, one_host(2), (2, 2)),
             (16, one_host(2), (4, 4)),
             (16, one_host(4), (2, 4)),
             (16, one_host(16), (1, 4)),
             (128, one_host(2), (4, 4)),
-            (128, Ranks { all: 32, here: 1 }, (2, 4)),
+            (128, Ranks { all: 32, here: 1, sharing: 1 }, (2, 4)),
+            // Each host is one worker for eight ranks.
+            (128, Ranks { all: 2, here: 1, sharing: 8 }, (4, 4)),
+            (16, Ranks { all: 2, here: 1, sharing: 8 }, (1, 4)),
             (128, one_host(33), (1, 1)),
         ];
         for (cores, ranks, (lanes, switch)) in cases {

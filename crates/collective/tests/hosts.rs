@@ -248,11 +248,39 @@ fn a_rank_that_is_gone_is_named_at_all_hosts() {
 }
 
 #[test]
+fn a_first_rank_that_aborts_does_not_wait_for_other_hosts() {
+    let done = Barrier::new(4);
+    group("", &[2, 2], TIMEOUT, |rank, group| {
+        if rank < 2 {
+            // This host makes no call.
+            done.wait();
+            let Some(Err(error)) = group.failure().wait(TIMEOUT) else { panic!("the group fails") };
+            assert!(error.to_string().contains("rank 2 gave up"), "{error}");
+            return;
+        }
+        let mut memory = vec![vec![1.0_f32; 30_000]; 20];
+        let begin = |values: &mut Vec<f32>| group.call(reduce(Values::Single(lend(values)), false));
+        let calls: Vec<_> = memory.iter_mut().map(begin).collect();
+        std::thread::sleep(Duration::from_millis(300));
+        if rank == 2 {
+            let begin = Instant::now();
+            group.abort();
+            assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+        }
+        for call in calls {
+            assert!(call.wait(TIMEOUT).expect("in time").is_err());
+        }
+        done.wait();
+    });
+}
+
+#[test]
 fn ranks_that_are_late_are_named_at_all_hosts() {
     let timeout = Duration::from_millis(1500);
-    let all = "ranks 2 and 3 have not made call 0";
+    let all = "some of ranks 2 and 3 have not made call 0";
     // From the other host, one cannot tell which rank of a host is late.
-    for (late, named) in [(&[3][..], "rank 3 has not made call 0"), (&[2, 3], all)] {
+    let (one, both) = ("rank 3 has not made call 0", "ranks 2 and 3 have not made call 0");
+    for (late, named) in [(&[3][..], one), (&[2, 3], both)] {
         let errors = group("", &[2, 2], timeout, |rank, group| {
             if late.contains(&rank) {
                 let Some(Err(error)) = group.failure().wait(TIMEOUT) else {

@@ -44,8 +44,12 @@ class Plan:
     How many threads pass packets follows from this host's processors, if not from the settings.
     """
 
-    def __init__(self, settings: str, members: int, members_here: int, timeout: float) -> None:
-        """Plans a group of `members` members, of which `members_here` are on this host.
+    def __init__(
+        self, settings: str, members: int, members_here: int, ranks_here: int, timeout: float
+    ) -> None:
+        """Plans a group of `members` members.
+
+        `members_here` of them are on this host. `ranks_here` ranks share its processors.
 
         `settings` is TOML; an empty text stands for the defaults. A rank may take `timeout` seconds
         to make a call.
@@ -107,7 +111,7 @@ class Station:
     `TRIBUTARY_CONTROLLER` is the controller: `host:port`, perhaps behind `tributary://`, `http://` or
     `https://`, or `unix:path`. `TRIBUTARY_IDENTITY` and `TRIBUTARY_CONTROLLER_NAME` are for
     TLS. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE` replace what follows
-    from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are sent: `udp` unless it is set.
+    from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are sent: `packet` if this process may, unless it is set.
     """
 
     def __init__(self) -> None: ...
@@ -116,7 +120,7 @@ class Station:
         """The name of the host, or the IP addresses of this machine."""
 
 def is_each_alone(settings: str) -> bool:
-    """Whether the settings want each rank to be a member, although some could share memory."""
+    """Whether each rank is to be a member by the settings, although some could share memory."""
 
 def given_job(settings: str, members: list[list[int]]) -> str | None:
     """The description of the job that a placement manager or Slurm has admitted for this process.

@@ -406,12 +406,13 @@ class TributaryBackend(Backend):
         self, outputs: list[list[torch.Tensor]], own: torch.Tensor, opts: Any
     ) -> Work:
         shape = (self._size, own.numel())
-        all_parts = torch.empty(shape, dtype=own.dtype)
+        # The caller may have set another default.
+        all_parts = torch.empty(shape, dtype=own.dtype, device=own.device)
 
         def finish() -> None:
-            with writing():
-                for output, part in zip(outputs[0], all_parts):
-                    output.detach().copy_(part.view(output.shape))
+            write_back(
+                [(out.detach(), part.view(out.shape)) for out, part in zip(outputs[0], all_parts)]
+            )
 
         return self._memory.all_gather(
             "all_gather", all_parts, own.detach(), outputs, _seconds(opts.timeout), finish

@@ -18,7 +18,8 @@ _SUMMED_DTYPES = {torch.float64: "float64", torch.int64: "int64", torch.int32: "
 class InMemory:
     """The collectives beside sums of floats that need neither a switch nor Gloo.
 
-    The ranks compare what they call. One whose tensors do not fit goes to Gloo, which says why.
+    The ranks compare what they call. Collectives whose tensors do not fit go to Gloo, which reports
+    the reason.
     """
 
     def __init__(self, network: Network, rank: int, size: int) -> None:
@@ -27,7 +28,8 @@ class InMemory:
     def takes(self, *tensors: torch.Tensor) -> bool:
         """Whether a collective of these tensors is for this class.
 
-        The answer only depends on what the tensors of all ranks have in common.
+        The answer only depends on what the tensors of all ranks have in common, as the kind of their
+        device.
         """
         plain = all(
             tensor.device.type == "cpu"
@@ -171,4 +173,6 @@ class InMemory:
 
 
 def _claim(operation: str, tensor: torch.Tensor) -> tuple[str, int, str]:
-    return operation, tensor.numel(), str(tensor.dtype).removeprefix("torch.")
+    # A rank that leaves the same collective to Gloo, because only its tensors do not fit, claims another.
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return f"{operation} in memory", tensor.numel(), dtype

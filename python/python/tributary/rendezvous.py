@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
 from . import settings
@@ -42,6 +43,7 @@ LOOPBACK = "127.0.0.1"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
 # In seconds. All ranks have joined then, and each answers within milliseconds.
 _PATIENCE = 30.0
+_MOST_RANKS_OF_A_HOST = 1024
 _given_job_is_taken = False
 
 
@@ -91,7 +93,7 @@ class _Place:
     station: str
     # Whether each rank is to be a worker of its own.
     each_alone: bool = False
-    # The first rank's memory, for the case that all ranks share it.
+    # The first rank's memory, used if all ranks share it.
     memory: str = ""
 
 
@@ -124,7 +126,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
                     group = _Group(board, places, members, member, timeout)
                     worker, switch = group.join_as_worker(station)
                 if len(ranks) > 1 and worker is not None:
-                    memory = Memory.of_member(worker, len(ranks))
+                    memory = _memory_of_host(worker, ranks)
                     board.post("memory", memory.description)
                 elif len(ranks) > 1:
                     described = board.read("memory", ranks[0], "joined for their host")
@@ -177,7 +179,11 @@ class _Group:
         address = LOOPBACK if _is_one_host(self.places) else _own_address()
         board, switch = self.board, None
         if self.member == 0:
-            plan = Plan(settings.current(), len(hosts), hosts.count(hosts[0]), self.timeout)
+            ranks_here = sum(place.host == hosts[0] for place in self.places)
+            members_here = hosts.count(hosts[0])
+            plan = Plan(
+                settings.current(), len(hosts), members_here, ranks_here, self.timeout
+            )
             board.post("sockets", str(plan.sockets))
             # This rank's packets stay in memory.
             endpoint = Endpoint(address, 0)
@@ -205,8 +211,22 @@ class _Group:
         return Communicator.at(station, description, self.member, self.timeout)
 
 
+def _memory_of_host(worker: Communicator, ranks: list[int]) -> Memory:
+    """Memory for the ranks of a host in a group of several hosts."""
+    try:
+        return Memory.of_member(worker, len(ranks))
+    except OSError as error:
+        # A sandbox may forbid it.
+        raise Error(
+            f"ranks {_ranges(ranks)} of a host cannot share memory: {error}. Without a controller, the "
+            "setting `group.switch = true` does without it"
+        ) from error
+
+
 def _memory(size: int, at_controller: bool) -> Memory | None:
-    """Memory that the ranks may share, unless the settings ask for a switch."""
+    """Memory for all ranks, which are perhaps on one host, unless the settings ask for a switch."""
+    if size > _MOST_RANKS_OF_A_HOST:
+        return None
     try:
         return Memory.open(settings.current(), size, at_controller)
     except OSError as error:
@@ -216,9 +236,12 @@ def _memory(size: int, at_controller: bool) -> Memory | None:
 
 
 def _take_given_job(members: list[list[int]]) -> str | None:
-    """The job that was admitted for this process, for its first group of all its hosts."""
+    """The job that was admitted for this process, for its first group of all ranks."""
     global _given_job_is_taken
-    given = None if _given_job_is_taken else given_job(settings.current(), members)
+    # Only then is the first rank that of all other groups of all ranks, too.
+    has_all = sum(map(len, members)) == dist.get_world_size()
+    taken = _given_job_is_taken or not has_all
+    given = None if taken else given_job(settings.current(), members)
     _given_job_is_taken = _given_job_is_taken or given is not None
     return given
 

@@ -420,7 +420,7 @@ impl Shared {
         let missing = others(state.missing);
         let late = state.behind.filter(|(_, calls)| *calls <= number);
         let late = late.map(|(workers, _)| others(workers)).unwrap_or_default();
-        let have = |workers: &[usize]| self.members.with_verb(workers, "has", "have");
+        let have = |workers: &[usize]| self.members.have(workers);
         let what = match () {
             // It would have told who is late.
             () if self.first.is_some_and(|first| !greets(first)) => {

@@ -1,7 +1,7 @@
 //! The part of a host in a group of several hosts.
 //!
-//! The ranks of a host add in memory, and the first of them has the sums of all hosts added in the network, as
-//! the worker of a member. A second thread of each rank waits for the results, and takes them out of the memory, in the
+//! The ranks of a host add in memory. The first of them then adds their sums to those of the other hosts through the
+//! network, as the worker of a member. A second thread of each rank waits for the results, and takes them out of the memory, in the
 //! order of the calls: so a host adds up the next call while the network has the one before.
 
 use std::ops::Range;
@@ -62,6 +62,13 @@ impl Shared {
     /// Whether another rank of the host knows more about the other hosts.
     pub(super) fn is_led(&self) -> bool {
         self.host.is_some() && self.rank > 0
+    }
+
+    /// Ends the host's part in the network, and what it has there.
+    pub(super) fn abort_above(&self) {
+        if let Some(above) = self.above() {
+            above.abort();
+        }
     }
 
     /// Breaks up the group when that of the hosts fails.

@@ -1,5 +1,5 @@
 //! The ranks of a host: they add in memory that they share, and need no switch. If the group has other hosts, too,
-//! the first rank has the sums of the hosts [summed](host) in a network.
+//! the first rank then adds its host's sums to [those of the others](host) through a network.
 //!
 //! Each rank has a thread that carries out its calls in their order, in *steps*: a rank takes a step when it has
 //! written what the others need, and waits until all have taken as many. Before the first step of a call it writes
@@ -50,7 +50,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest sleep before a look at the time and at the other ranks.
 const SLEEP: Duration = Duration::from_millis(50);
 
-/// How much longer than its host's first rank another one waits: that one knows what is missing at other hosts.
+/// How much longer than its host's first rank another one waits: the first rank knows what is missing at other hosts.
 const LEAD: Duration = Duration::from_secs(1);
 
 /// Looks at the other ranks before a sleep, if each can have a processor.
@@ -360,6 +360,8 @@ impl Group for Communicator {
             shared.segment.leave(shared.rank, lock(&shared.state).begun);
         } else {
             shared.give_up("it left while calls were pending");
+            // Calls that are in the network end now.
+            shared.abort_above();
         }
         self.end(threads);
         if let Some(above) = shared.above() {
@@ -370,10 +372,8 @@ impl Group for Communicator {
     fn abort(&self) {
         let Some(threads) = lock(&self.threads).take() else { return };
         self.shared.give_up("it was aborted");
+        self.shared.abort_above();
         self.end(threads);
-        if let Some(above) = self.shared.above() {
-            above.abort();
-        }
     }
 }
 
@@ -550,7 +550,9 @@ impl Shared {
             return Ok(());
         }
         let claims = self.segment.claims(outcome.number);
-        let same = |other: &Claim| (other.kind, other.elements) == (claim.kind, claim.elements);
+        let same = |other: &Claim| {
+            (other.kind, other.elements, &*other.text) == (claim.kind, claim.elements, claim.text())
+        };
         if claims.iter().all(same) {
             let found = claims.iter().map(|claim| match claim.refused {
                 Some(at) => format!("value {at} is not finite"),
@@ -663,8 +665,7 @@ impl Shared {
             }
             (true, None, _) => format!("all ranks have made call {}", outcome.number),
             (false, ..) => {
-                let have = self.names.with_verb(&behind, "has", "have");
-                format!("{have} not made call {}", outcome.number)
+                format!("{} not made call {}", self.names.have(&behind), outcome.number)
             }
         };
         Error::TimedOut { waited: outcome.begun.elapsed(), what }

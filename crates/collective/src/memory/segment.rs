@@ -19,7 +19,10 @@ use crate::agreement::TEXT;
 pub(super) const BUFFER: usize = 256 << 10;
 
 /// Bytes of the text of an error.
-const WHY: usize = 1024;
+const WHY: usize = 4096;
+
+/// Stands for the rest of a text.
+const MORE: &str = "…";
 
 /// The phases of [`Head::failure`].
 const NONE: u32 = 0;
@@ -66,7 +69,13 @@ impl ErrorPlace {
         self.kind.store(kind, Ordering::Relaxed);
         self.rank.store(rank.into(), Ordering::Relaxed);
         self.number.store(number, Ordering::Relaxed);
-        write_text(&self.text, text);
+        match text.len() > WHY {
+            true => {
+                let end = text.floor_char_boundary(WHY - MORE.len());
+                write_text(&self.text, &format!("{}{MORE}", &text[..end]));
+            }
+            false => write_text(&self.text, text),
+        }
     }
 
     fn read(&self) -> Option<Error> {
@@ -126,6 +135,13 @@ pub(super) struct Claim {
     pub(super) elements: u64,
     pub(super) refused: Option<u64>,
     pub(super) text: String,
+}
+
+impl Claim {
+    /// The text, as far as the others can read it.
+    pub(super) fn text(&self) -> &str {
+        shortened(&self.text)
+    }
 }
 
 /// The memory, in a process.
@@ -261,7 +277,7 @@ impl Segment {
             && place.elements.load(Ordering::Relaxed) == claim.elements
             && place.refused.load(Ordering::Relaxed) == 0
             // Two operations may have the same number.
-            && read_text(&place.text) == shortened(&claim.text)
+            && read_text(&place.text) == claim.text()
     }
 
     /// What all ranks call.

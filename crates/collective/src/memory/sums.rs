@@ -123,7 +123,8 @@ impl Buffers<'_> {
     pub(super) fn write_at<T: Copy>(&self, rank: usize, at: usize, values: &[T]) {
         assert!(at + values.len() <= capacity::<T>(), "they fit the buffer");
         let start = self.segment.buffer(rank, self.which).cast::<T>();
-        // SAFETY: within the buffer, which is this rank's: no other rank reads or writes it before the next step.
+        // SAFETY: within the buffer, which is this rank's, or that of the results, which only the first rank writes: no
+        // other rank reads or writes it before the next step of its lane.
         let own = unsafe { slice::from_raw_parts_mut(start.add(at).as_ptr(), values.len()) };
         own.copy_from_slice(values);
     }

@@ -63,7 +63,7 @@ pub enum OpenError {
     /// Another program uses the port.
     #[error(
         "UDP port {port} of this host is in use: with `udp`, one process of a host can have it; end \
-         the other (`ss -ulp` shows it), or use --io packet"
+         the other (`ss -ulp` shows it), or use `packet`, which needs the capability CAP_NET_RAW"
     )]
     PortInUse {
         /// The port.
