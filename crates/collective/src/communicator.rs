@@ -252,6 +252,29 @@ struct State {
 }
 
 impl State {
+    fn new(entry: Entry) -> Self {
+        Self {
+            entry: Some(entry),
+            node: None,
+            broken: None,
+            waiting: VecDeque::new(),
+            agreeing: None,
+            summing: BTreeMap::new(),
+            run: None,
+            runs: 0,
+            renews: false,
+            fragments: 0,
+            missing: WorkerSet::EMPTY,
+            behind: None,
+            left: None,
+            stats: Stats::default(),
+            done: 0,
+            values: 0,
+            underflows: 0,
+            warnings: Warnings::default(),
+        }
+    }
+
     /// Calls without a result.
     fn works(&self) -> impl Iterator<Item = &Box<Work>> {
         self.summing.values().chain(&self.agreeing).chain(&self.waiting)
@@ -382,26 +405,7 @@ impl Communicator {
         let fragments_per_run = description.group.fragments_per_run(job.protocol);
         let (lanes, ranks) = (entry.ports.len(), members.ranks());
         let (finisher, to_finish) = mpsc::channel();
-        let state = State {
-            entry: Some(entry),
-            node: None,
-            broken: None,
-            waiting: VecDeque::new(),
-            agreeing: None,
-            summing: BTreeMap::new(),
-            run: None,
-            runs: 0,
-            renews: false,
-            fragments: 0,
-            missing: WorkerSet::EMPTY,
-            behind: None,
-            left: None,
-            stats: Stats::default(),
-            done: 0,
-            values: 0,
-            underflows: 0,
-            warnings: Warnings::default(),
-        };
+        let state = State::new(entry);
         let callers = Arc::<Callers>::default();
         let shared = Arc::new_cyclic(|this| Shared {
             member,
