@@ -1,5 +1,5 @@
 //! The ranks of a host: they add in memory that they share, and need no switch. If the group has other hosts, too,
-//! the first rank then adds its host's sums to [those of the others](host) through a network.
+//! the first rank then adds its host's sums to those of the others through a network.
 //!
 //! Each rank has a thread that carries out its calls in their order, in *steps*: a rank takes a step when it has
 //! written what the others need, and waits until all have taken as many. Before the first step of a call it writes
