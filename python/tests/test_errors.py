@@ -332,7 +332,7 @@ def _sum_by_gloo_until_killed() -> tuple[str, float]:
         backend._gloo = _DiesInSum(backend._gloo)
     killed = time.monotonic()
     with pytest.raises(RuntimeError) as caught:
-        dist.all_reduce(torch.ones(3, dtype=torch.int64))
+        dist.all_reduce(torch.ones(3, dtype=torch.int8))
     return f"{type(caught.value).__name__}: {caught.value}", time.monotonic() - killed
 
 

@@ -175,4 +175,4 @@ class InMemory:
 def _claim(operation: str, tensor: torch.Tensor) -> tuple[str, int, str]:
     # A rank that leaves the same collective to Gloo, because only its tensors do not fit, claims another.
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return f"{operation} in memory", tensor.numel(), dtype
+    return operation, tensor.numel(), f"{dtype} in memory"
