@@ -9,7 +9,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-target=${CARGO_TARGET_DIR:-target}
+# The build runs in another directory.
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR=$target
 venv=$target/wheel
 tools() {
     "$venv/bin/python" -c 'import build, maturin' 2> /dev/null ||
