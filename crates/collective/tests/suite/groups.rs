@@ -1,7 +1,5 @@
 //! Groups of ranks, each a thread with its own communicator; all but the first over UDP.
 
-mod common;
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
@@ -14,7 +12,7 @@ use tributary_collective::{
     Settings, Values, tunnels,
 };
 
-use self::common::{TIMEOUT, check_late, wait_for_a_late_rank};
+use super::common::{self, TIMEOUT, check_late, lend, wait, wait_for_a_late_rank};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -71,23 +69,7 @@ fn group_at<T: Send>(
 }
 
 fn reduce(values: Vec<f32>) -> Call {
-    Call::Reduce { values: Values::Single(values.into()), average: false, layer: None }
-}
-
-/// The result of a call, which must come.
-fn wait(communicator: &Communicator, call: Call) -> Result<(), Error> {
-    communicator.call(call).wait(TIMEOUT).expect("in time")
-}
-
-/// Memory that is lent for a call.
-fn lend<T: Copy + Send + Sync + 'static>(
-    values: &mut [T],
-) -> tributary_protocol::buffer::Buffer<T> {
-    let start = std::ptr::NonNull::new(values.as_mut_ptr()).unwrap();
-    // SAFETY: the tests use the values only after the call.
-    unsafe {
-        tributary_protocol::buffer::Buffer::lent(start, values.len(), std::sync::Arc::new(()))
-    }
+    common::reduce(Values::Single(values.into()), false)
 }
 
 /// Rank `rank`'s values in call `call`: magnitudes differ between calls, not much between ranks.

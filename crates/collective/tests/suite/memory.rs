@@ -1,8 +1,6 @@
 //! Groups of ranks that share memory, each rank a thread with its own mapping and connection.
 
-mod common;
-
-use std::sync::{Arc, Barrier};
+use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,9 +9,10 @@ use proptest::prelude::*;
 use tributary_collective::memory::{Communicator, Memory};
 use tributary_collective::settings::{self, NonFinite};
 use tributary_collective::{Call, ElementType, Error, Group, Values};
-use tributary_protocol::buffer::Buffer;
 
-use self::common::{TIMEOUT, check_late, wait_for_a_late_rank};
+use super::common::{
+    TIMEOUT, check_late, is_average, lend, ones, reduce, reduce_all, wait, wait_for_a_late_rank,
+};
 
 /// Runs `work` at each rank of a group, and returns what each rank returned.
 fn group<T: Send>(
@@ -44,25 +43,6 @@ fn group<T: Send>(
     })
 }
 
-/// Memory that is lent for a call.
-fn lend<T: Copy + Send + Sync + 'static>(values: &mut [T]) -> Buffer<T> {
-    let start = std::ptr::NonNull::new(values.as_mut_ptr()).unwrap();
-    // SAFETY: the tests use the values only after the call.
-    unsafe { Buffer::lent(start, values.len(), Arc::new(())) }
-}
-
-fn reduce(values: Values, average: bool) -> Call {
-    Call::Reduce { values, average, layer: None }
-}
-
-fn wait(communicator: &Communicator, call: Call) -> Result<(), Error> {
-    communicator.call(call).wait(TIMEOUT).expect("in time")
-}
-
-fn ones(elements: usize) -> Call {
-    reduce(Values::Single(vec![1.0; elements].into()), false)
-}
-
 fn value(rank: usize, call: usize, at: usize) -> f32 {
     let hash = (at * 2_654_435_761 + rank * 40_503 + call * 7_919) % 10_007;
     [1.0, 1e-6, 300.0, 1e9, 1e-30][(call + at) % 5] * (hash as f32 / 10_007.0 - 0.5)
@@ -82,28 +62,14 @@ fn overlapping_sums_are_rounded_once_and_the_same_at_all_ranks() {
     let sizes = [0, 1, 15, 4096, 4097, 65_536, 65_537, 131_072 + 3, 300_001];
     for ranks in [2, 3, 8] {
         group(NonFinite::Propagate, ranks, |rank, communicator| {
-            let mut memory: Vec<Vec<f32>> = sizes
-                .iter()
-                .enumerate()
-                .map(|(call, &size)| (0..size).map(|at| value(rank, call, at)).collect())
-                .collect();
-            let begin = |(call, values): (usize, &mut Vec<f32>)| {
-                communicator.call(reduce(Values::Single(lend(values)), call % 2 == 1))
-            };
-            let calls: Vec<_> = memory.iter_mut().enumerate().map(begin).collect();
-            for call in calls {
-                assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
-            }
+            let memory = reduce_all(communicator, &sizes, |call, at| value(rank, call, at));
             for (call, sums) in memory.iter().enumerate() {
                 for (at, found) in sums.iter().enumerate() {
-                    let divisor = if call % 2 == 1 { ranks as f64 } else { 1.0 };
+                    let divisor = if is_average(call) { ranks as f64 } else { 1.0 };
                     let exact = sum_over(ranks, divisor, |rank| value(rank, call, at));
                     assert_eq!(found.to_bits(), exact.to_bits(), "{ranks} {call} {at}");
                 }
             }
-            let counters = communicator.counters();
-            assert_eq!((counters.begun, counters.done), (9, 9));
-            assert_eq!(counters.values, sizes.iter().sum::<usize>() as u64);
         });
     }
 }

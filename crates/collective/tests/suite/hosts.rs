@@ -13,10 +13,8 @@ use tributary_collective::{
     Call, Communicator, ElementType, Error, Group, GroupSwitch, Members, Ranks, Settings, Values,
     tunnels,
 };
-use tributary_protocol::buffer::Buffer;
 
-/// Time for a result, also on a busy machine.
-const TIMEOUT: Duration = Duration::from_secs(60);
+use super::common::{TIMEOUT, is_average, lend, ones, reduce, reduce_all, wait};
 
 /// Runs `work` at each rank of hosts with so many ranks, and returns what each rank returned.
 fn group<T: Send>(
@@ -74,27 +72,8 @@ fn group<T: Send>(
     results
 }
 
-/// Memory that is lent for a call.
-fn lend<T: Copy + Send + Sync + 'static>(values: &mut [T]) -> Buffer<T> {
-    let start = std::ptr::NonNull::new(values.as_mut_ptr()).unwrap();
-    // SAFETY: the tests use the values only after the call.
-    unsafe { Buffer::lent(start, values.len(), Arc::new(())) }
-}
-
-fn reduce(values: Values, average: bool) -> Call {
-    Call::Reduce { values, average, layer: None }
-}
-
-fn ones(elements: usize) -> Call {
-    reduce(Values::Single(vec![1.0; elements].into()), false)
-}
-
 fn announce(operation: &str) -> Call {
     Call::Announce { operation: operation.into(), elements: 0, element: String::new() }
-}
-
-fn wait(group: &dyn Group, call: Call) -> Result<(), Error> {
-    group.call(call).wait(TIMEOUT).expect("in time")
 }
 
 /// An integer, whose sums over a few ranks are exact in any order.
@@ -113,27 +92,12 @@ fn overlapping_sums_of_all_hosts_are_exact_and_the_same_at_all_ranks() {
     ] {
         let ranks = hosts.iter().sum::<u16>();
         let sums = group(settings, hosts, TIMEOUT, |rank, group| {
-            let mut memory: Vec<Vec<f32>> = sizes
-                .iter()
-                .enumerate()
-                .map(|(call, &size)| (0..size).map(|at| value(rank, call, at)).collect())
-                .collect();
-            let begin = |(call, values): (usize, &mut Vec<f32>)| {
-                group.call(reduce(Values::Single(lend(values)), call % 2 == 1))
-            };
-            let calls: Vec<_> = memory.iter_mut().enumerate().map(begin).collect();
-            for call in calls {
-                assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()), "{settings}");
-            }
-            let counters = group.counters();
-            assert_eq!((counters.begun, counters.done), (7, 7));
-            assert_eq!(counters.values, sizes.iter().sum::<usize>() as u64);
-            memory
+            reduce_all(group, &sizes, |call, at| value(rank, call, at))
         });
         for (call, &size) in sizes.iter().enumerate() {
             for at in 0..size {
                 let exact: f32 = (0..ranks).map(|rank| value(rank, call, at)).sum();
-                let exact = if call % 2 == 1 { exact / f32::from(ranks) } else { exact };
+                let exact = if is_average(call) { exact / f32::from(ranks) } else { exact };
                 for (rank, own) in sums.iter().enumerate() {
                     assert_eq!(own[call][at], exact, "{settings} {rank} {call} {at}");
                 }

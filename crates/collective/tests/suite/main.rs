@@ -1,0 +1,6 @@
+//! Groups of every kind.
+
+mod common;
+mod groups;
+mod hosts;
+mod memory;
