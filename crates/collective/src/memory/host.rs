@@ -1,8 +1,8 @@
 //! The part of a host in a group of several hosts.
 //!
 //! The ranks of a host add in memory. The first of them then adds their sums to those of the other hosts through the
-//! network, as the worker of a member. A second thread of each rank waits for the results, and takes them out of the memory, in the
-//! order of the calls: so a host adds up the next call while the network has the one before.
+//! network, as the worker of a member. A second thread of each rank waits for the results, and takes them out of the
+//! memory, in the order of the calls: so a host adds up the next call while the network has the one before.
 
 use std::ops::Range;
 use std::sync::Arc;
