@@ -22,6 +22,7 @@ from .rendezvous import unused_part
 from .work import (
     CopiedWork,
     TributaryWork,
+    Waiting,
     contiguous,
     overlaps_itself,
     write_back,
@@ -199,7 +200,7 @@ class TributaryBackend(Backend):
             return _recorded(
                 "broadcast",
                 lambda: self._memory.broadcast(
-                    tensors[0].detach(), opts.rootRank, tensors, _seconds(opts.timeout)
+                    tensors[0].detach(), opts.rootRank, tensors, Waiting.of(opts)
                 ),
             )
         return self._delegate("broadcast", "broadcast", opts, tensors, tensors, opts)
@@ -227,7 +228,7 @@ class TributaryBackend(Backend):
             return _recorded(
                 name,
                 lambda: self._memory.all_gather(
-                    name, output.detach(), input.detach(), [output], _seconds(opts.timeout)
+                    name, output.detach(), input.detach(), [output], Waiting.of(opts)
                 ),
             )
         return self._delegate(
@@ -273,7 +274,7 @@ class TributaryBackend(Backend):
                     input.detach(),
                     opts.reduceOp == ReduceOp.AVG,
                     [output],
-                    _seconds(opts.timeout),
+                    Waiting.of(opts),
                 ),
             )
         return self._delegate(
@@ -321,7 +322,7 @@ class TributaryBackend(Backend):
         """Waits for all ranks. Gloo has no part in it, unless the group has one rank."""
         if self._size == 1:
             return self._delegate("barrier", "barrier", opts, (), opts)
-        return _recorded("barrier", lambda: self.network.barrier(_seconds(opts.timeout)))
+        return _recorded("barrier", lambda: self.network.barrier(Waiting.of(opts)))
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         # Gloo's own check names the ranks that are missing.
@@ -398,7 +399,7 @@ class TributaryBackend(Backend):
             tensors[0].detach(),
             f"all_reduce ({'AVG' if is_average else 'SUM'})",
             tensors,
-            _seconds(opts.timeout),
+            Waiting.of(opts),
             (lambda sums: _divide([sums], self._size)) if is_average else None,
         )
 
@@ -415,14 +416,14 @@ class TributaryBackend(Backend):
             )
 
         return self._memory.all_gather(
-            "all_gather", all_parts, own.detach(), outputs, _seconds(opts.timeout), finish
+            "all_gather", all_parts, own.detach(), outputs, Waiting.of(opts), finish
         )
 
     def _sum(self, name: str, tensors: list[torch.Tensor], opts: Any) -> Work:
         return _recorded(name, lambda: self._start_sum(tensors, opts))
 
     def _start_sum(self, tensors: list[torch.Tensor], opts: Any) -> Work:
-        timeout = _seconds(opts.timeout)
+        waiting = Waiting.of(opts).within(self.network.timeout)
         # The network cannot write these itself.
         copies = {
             at: tensor.detach().contiguous()
@@ -433,7 +434,7 @@ class TributaryBackend(Backend):
             [copies.get(at, tensor) for at, tensor in enumerate(tensors)],
             average=opts.reduceOp == ReduceOp.AVG,
             layer=self._layers.next(),
-            timeout=timeout,
+            waiting=waiting,
             result=tensors,
         )
         if not copies:
@@ -442,7 +443,7 @@ class TributaryBackend(Backend):
             work,
             lambda: write_back([(tensors[at].detach(), copy) for at, copy in copies.items()]),
             tensors,
-            self.network.timeout if timeout is None else timeout,
+            waiting,
             _cuda_devices(tensors),
         )
 
@@ -488,13 +489,14 @@ class TributaryBackend(Backend):
             if has_result:
                 write_back(copies)
 
-        timeout = _seconds(opts.timeout)
+        # Other threads end it.
+        waiting = Waiting.of(opts).within(self.network.timeout)._replace(at_once=False)
         work = DelegatedWork(
             self.network,
             self._waiter,
             _describe(name, opts),
             lambda: call(*arguments),
-            self.network.timeout if timeout is None else timeout,
+            waiting,
             _cuda_devices(arguments),
             outputs,
             finish,
@@ -605,8 +607,3 @@ def _cuda_devices(arguments: Any) -> list[torch.device]:
         return []
     devices = {device for argument in arguments for device in _cuda_devices(argument)}
     return sorted(devices, key=str)
-
-
-def _seconds(timeout: timedelta) -> float | None:
-    """The timeout of one collective. PyTorch marks the absence of one by a negative time."""
-    return timeout.total_seconds() if timeout > timedelta(0) else None

@@ -14,7 +14,7 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from .network import Network
-from .work import TributaryWork, writing
+from .work import TributaryWork, Waiting, writing
 
 
 class DelegatedWork(TributaryWork):
@@ -26,7 +26,7 @@ class DelegatedWork(TributaryWork):
         waiter: Waiter,
         operation: str,
         call: Callable[[], Work],
-        timeout: float,
+        waiting: Waiting,
         devices: Sequence[torch.device],
         result: Any,
         finish: Callable[[], None],
@@ -36,7 +36,7 @@ class DelegatedWork(TributaryWork):
 
         With copies of tensors, the value of the future is `result`, and otherwise Gloo's.
         """
-        super().__init__(result, 1, timeout, devices)
+        super().__init__(result, 1, waiting, devices)
         self.network, self.operation = network, operation
         self._waiter = waiter
         self.in_flight = False
@@ -96,7 +96,7 @@ class DelegatedWork(TributaryWork):
         if error is None or not _is_lost_connection(error):
             self.end_part(error)
             return
-        check = TributaryWork(None, 1, self.network.timeout)
+        check = TributaryWork(None, 1, Waiting(self.network.timeout))
         operation = f"{self.operation}, which lost a connection"
         try:
             self.network.announce(

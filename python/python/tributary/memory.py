@@ -9,7 +9,7 @@ import torch
 
 from ._native import Communicator, Handle
 from .network import DTYPES, Network
-from .work import CopiedWork, TributaryWork, contiguous, write_back
+from .work import CopiedWork, TributaryWork, Waiting, contiguous, write_back
 
 # Beside those of `DTYPES`.
 _SUMMED_DTYPES = {torch.float64: "float64", torch.int64: "int64", torch.int32: "int32"}
@@ -66,7 +66,7 @@ class InMemory:
         output: torch.Tensor,
         own: torch.Tensor,
         result: Any,
-        timeout: float | None,
+        waiting: Waiting,
         finish: Callable[[], None] | None = None,
     ) -> TributaryWork:
         """Fills `output` with the `own` of all ranks, in their order, and calls `finish`."""
@@ -83,10 +83,10 @@ class InMemory:
                 owner=(own, output),
             )
 
-        return self._begin(start, result, copies, timeout, finish)
+        return self._begin(start, result, copies, waiting, finish)
 
     def broadcast(
-        self, tensor: torch.Tensor, root: int, result: Any, timeout: float | None
+        self, tensor: torch.Tensor, root: int, result: Any, waiting: Waiting
     ) -> TributaryWork:
         """Copies `tensor` from rank `root` to the others."""
         (memory,), copies = contiguous((tensor,))
@@ -100,7 +100,7 @@ class InMemory:
                 owner=memory,
             )
 
-        return self._begin(start, result, copies if root != self._rank else [], timeout)
+        return self._begin(start, result, copies if root != self._rank else [], waiting)
 
     def reduce_scatter(
         self,
@@ -108,7 +108,7 @@ class InMemory:
         values: torch.Tensor,
         average: bool,
         result: Any,
-        timeout: float | None,
+        waiting: Waiting,
     ) -> TributaryWork:
         """Sums `values` over all ranks, and writes this rank's part of the sums to `output`."""
         (values,), _ = contiguous((values,))
@@ -125,14 +125,14 @@ class InMemory:
                 owner=(values, output),
             )
 
-        return self._begin(start, result, copies, timeout)
+        return self._begin(start, result, copies, waiting)
 
     def sum(
         self,
         tensor: torch.Tensor,
         operation: str,
         result: Any,
-        timeout: float | None,
+        waiting: Waiting,
         finish: Callable[[torch.Tensor], None] | None = None,
     ) -> TributaryWork:
         """Sums numbers in their own type, in place, and calls `finish` with the sums."""
@@ -148,18 +148,18 @@ class InMemory:
             )
 
         then = None if finish is None else lambda: finish(memory)
-        return self._begin(start, result, copies, timeout, then)
+        return self._begin(start, result, copies, waiting, then)
 
     def _begin(
         self,
         start: Callable[[Communicator], Handle],
         result: Any,
         copies: Sequence[tuple[torch.Tensor, torch.Tensor]],
-        timeout: float | None,
+        waiting: Waiting,
         finish: Callable[[], None] | None = None,
     ) -> TributaryWork:
-        seconds = self._network.timeout if timeout is None else timeout
-        work = TributaryWork(result, 1, seconds)
+        waiting = waiting.within(self._network.timeout)
+        work = TributaryWork(result, 1, waiting)
         self._network.begin(start, work)
         if finish is None and not copies:
             return work
@@ -169,7 +169,7 @@ class InMemory:
                 finish()
             write_back(copies)
 
-        return CopiedWork(work, end, result, seconds, ())
+        return CopiedWork(work, end, result, waiting, ())
 
 
 def _claim(operation: str, tensor: torch.Tensor) -> tuple[str, int, str]:

@@ -17,7 +17,7 @@ from . import process
 from ._native import Communicator, Error, Handle, UnderflowWarning
 from .rendezvous import Fabric, connect
 from .staging import StagedTensor, Staging
-from .work import TributaryWork, writing
+from .work import TributaryWork, Waiting, writing
 
 # The data types that are summed in the network, by their names in the native part.
 DTYPES = {torch.float32: "float32", torch.float16: "float16", torch.bfloat16: "bfloat16"}
@@ -83,7 +83,7 @@ class Network:
         *,
         average: bool,
         layer: tuple[int, int] | None = None,
-        timeout: float | None = None,
+        waiting: Waiting = Waiting(),
         result: Any = None,
     ) -> TributaryWork:
         """Starts to sum each of `tensors` over all ranks, in place.
@@ -92,7 +92,7 @@ class Network:
             tensors: Dense tensors of any shape, for which `is_summable` holds.
             average: Divides the sums by the number of ranks.
             layer: `(index, count)`. The next forward pass needs the tensors of index 0 first.
-            timeout: The longest time that a wait takes, in seconds.
+            waiting: How the caller waits.
             result: The value of the future. The default is the list of tensors.
         """
         communicator = self.join()
@@ -100,7 +100,7 @@ class Network:
         work = TributaryWork(
             list(tensors) if result is None else result,
             len(tensors),
-            self.timeout if timeout is None else timeout,
+            waiting.within(self.timeout),
             devices,
         )
         for tensor in tensors:
@@ -119,9 +119,9 @@ class Network:
         communicator = self.join()
         self._start(None, work, lambda: communicator.announce(operation, elements, dtype), then)
 
-    def barrier(self, timeout: float | None) -> TributaryWork:
+    def barrier(self, waiting: Waiting) -> TributaryWork:
         """Starts to wait until all ranks have called it."""
-        work = TributaryWork([], 1, self.timeout if timeout is None else timeout)
+        work = TributaryWork([], 1, waiting.within(self.timeout))
         self.announce("barrier", 0, "", work, work.end_part)
         return work
 
@@ -273,8 +273,7 @@ class Network:
             except Exception as error:
                 ended(error)
                 return
-            work.add_handle(handle)
-            handle.add_done_callback(lambda error: ended(error, handle))
+            work.follow(handle, lambda error: ended(error, handle))
 
         self._staging.start_in_order(staged, start_handle)
 

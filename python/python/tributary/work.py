@@ -6,14 +6,34 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._C._distributed_c10d import Work
 from torch.autograd.profiler import record_function
 from torch.futures import Future
 
-from ._native import Handle, TimeoutError
+from ._native import Error, Handle, TimeoutError
+
+
+class Waiting(NamedTuple):
+    """How the caller of a collective waits for it."""
+
+    #: The longest time, in seconds. None stands for the group's timeout.
+    timeout: float | None = None
+    #: Whether it does so before anything else, so that its own thread can end the collective.
+    at_once: bool = False
+
+    @classmethod
+    def of(cls, opts: Any) -> Waiting:
+        """What the options of a collective of PyTorch say."""
+        # PyTorch marks the absence of a timeout by a negative one.
+        timeout = opts.timeout.total_seconds() if opts.timeout > timedelta(0) else None
+        return cls(timeout, not getattr(opts, "asyncOp", True))
+
+    def within(self, timeout: float) -> Waiting:
+        """The same, in a group with this timeout."""
+        return self if self.timeout is not None else self._replace(timeout=timeout)
 
 
 class TributaryWork(Work):
@@ -23,24 +43,44 @@ class TributaryWork(Work):
     """
 
     def __init__(
-        self, result: Any, parts: int, timeout: float, devices: Sequence[torch.device] = ()
+        self, result: Any, parts: int, waiting: Waiting, devices: Sequence[torch.device] = ()
     ) -> None:
-        """`result` becomes the value of the future. `devices` are those of its CUDA tensors."""
+        """`result` becomes the value of the future. `devices` are those of its CUDA tensors.
+
+        `waiting` has a timeout.
+        """
         super().__init__()
         self._result = result
         self._parts = parts
-        self._timeout = timeout
+        self._waiting = waiting
+        self._caller = threading.get_ident()
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._handles: list[Handle] = []
+        # Those that nothing ends but a wait, with what is called in the end.
+        self._unwatched: list[tuple[Handle, Callable[[BaseException | None], None]]] = []
         self._outcome: Future[Any] = Future(devices=list(devices))
         # C++ code, such as DDP's reducer, only sees an exception that is raised in a callback.
         self._future: Future[Any] = self._outcome.then(_value)
 
-    def add_handle(self, handle: Handle) -> None:
-        """Names the ranks of `handle` in the error when a wait takes too long."""
+    def follow(self, handle: Handle, end: Callable[[BaseException | None], None]) -> None:
+        """Calls `end` with the error of `handle` when that ends, which ends a part of the collective.
+
+        A wait that takes too long names the ranks that `handle` misses.
+        """
         self._handles.append(handle)
+        # Another thread may start a part after the wait has begun.
+        if self._waiting.at_once and threading.get_ident() == self._caller:
+            self._unwatched.append((handle, end))
+        else:
+            handle.add_done_callback(end)
+
+    def _watch(self) -> None:
+        """Has another thread end the collective."""
+        while self._unwatched:
+            handle, end = self._unwatched.pop()
+            handle.add_done_callback(end)
 
     def end_part(self, error: BaseException | None = None) -> None:
         """Ends one of the parts."""
@@ -69,7 +109,8 @@ class TributaryWork(Work):
         Args:
             timeout: The longest time to wait. Zero stands for the group's timeout.
         """
-        seconds = timeout.total_seconds() if timeout > timedelta(0) else self._timeout
+        seconds = timeout.total_seconds() if timeout > timedelta(0) else self._waiting.timeout
+        self._end_unwatched(seconds)
         if not self._ended.wait(seconds):
             for handle in self._handles:
                 handle.wait(0.0)
@@ -81,8 +122,25 @@ class TributaryWork(Work):
         self._future.wait()
         return True
 
+    def _end_unwatched(self, seconds: float | None) -> None:
+        # A thread of its own would have to be woken, and take the interpreter's lock from this one.
+        while self._unwatched:
+            handle, end = self._unwatched.pop()
+            try:
+                handle.wait(seconds)
+            except Error as error:
+                end(error)
+            except BaseException:
+                # Ctrl-C, for example: the collective goes on.
+                handle.add_done_callback(end)
+                self._watch()
+                raise
+            else:
+                end(None)
+
     def get_future(self) -> Future[Any]:
         """The future of the tensors. Its error is a `RuntimeError` with the text of the cause."""
+        self._watch()
         return self._future
 
     def record_until_end(self, event: record_function) -> None:
@@ -90,6 +148,7 @@ class TributaryWork(Work):
 
         Call it before `get_future`.
         """
+        self._watch()
         self._future = event._call_end_callbacks_on_future(self._outcome).then(_value)
 
     # PyTorch 2.15 hides these behind a work of its own, which only forwards `wait` and `get_future`
@@ -101,6 +160,7 @@ class TributaryWork(Work):
 
     def is_completed(self) -> bool:
         """Whether the collective has ended."""
+        self._watch()
         return self._ended.is_set()
 
     def is_success(self) -> bool:
@@ -120,11 +180,11 @@ class CopiedWork(TributaryWork):
         copied: TributaryWork,
         write_back: Callable[[], None],
         result: Any,
-        timeout: float,
+        waiting: Waiting,
         devices: Sequence[torch.device],
     ) -> None:
         """`copied` is the collective on the copies. The others are as for `TributaryWork`."""
-        super().__init__(result, 1, timeout, devices)
+        super().__init__(result, 1, waiting, devices)
         self._copied = copied
         self._write_back = write_back
         copied.get_future().then(lambda _: self._end())

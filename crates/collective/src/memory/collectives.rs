@@ -72,7 +72,7 @@ impl Shared {
             What::AllGather { own, mut all } => turn.all_gather(own.as_deref(), &mut all)?,
             What::Broadcast { mut bytes, root } => turn.broadcast(&mut bytes, root)?,
             What::ReduceScatter { values, own, average } => {
-                let divisor = average.then_some(self.ranks as f64);
+                let divisor = average.then_some(self.ranks);
                 let how = How { element: values.element(), divisor };
                 match (values, own) {
                     (Values::Single(values), Values::Single(mut own)) => {

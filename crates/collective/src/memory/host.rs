@@ -12,7 +12,7 @@ use std::time::Duration;
 use tributary_protocol::buffer::Buffer;
 
 use super::segment::Lane;
-use super::sums::{Element as _, How, capacity};
+use super::sums::{How, capacity, narrow};
 use super::{FEW, Place, SLEEP, Shared, claim};
 use crate::outcome::{Outcome, lock};
 use crate::work::{AVERAGE, SUM};
@@ -215,7 +215,7 @@ impl Shared {
                 // The sums are in place.
                 Values::Single(values) if values.is_empty() => {}
                 Values::Single(values) => values[part].copy_from_slice(sums),
-                Values::Short(bits, element) => u16::narrow(sums, &mut bits[part], *element),
+                Values::Short(bits, element) => narrow(sums, &mut bits[part], *element),
             }
         }
         if elements == 0 { self.learn(&outcome, place) } else { Ok(()) }

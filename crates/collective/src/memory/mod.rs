@@ -37,7 +37,7 @@ pub use self::collectives::{Collective, Numbers, What};
 use self::host::{Host, Rest};
 use self::join::{Connections, Entrance, Found};
 use self::segment::{Claim, Lane, Segment};
-use self::sums::{Buffers, Element, How, capacity};
+use self::sums::{Buffers, Element, How, shared_capacity};
 use crate::group::Patience;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{self, NonFinite};
@@ -527,7 +527,7 @@ impl Shared {
                     NonFinite::Propagate => None,
                 };
                 let claim = claim(operation, values.len() as u64, element.name(), refused);
-                let divisor = average.then_some(self.ranks as f64);
+                let divisor = average.then_some(self.ranks);
                 let how = How { element, divisor };
                 match values {
                     Values::Single(mut values) => {
@@ -567,7 +567,7 @@ impl Shared {
         Err(Error::Mismatch { call: outcome.number, what: self.names.who_calls_what(&texts) })
     }
 
-    fn sum<T: Element + Default>(
+    fn sum<T: Element>(
         &self,
         outcome: &Outcome,
         claim: &Claim,
@@ -575,23 +575,38 @@ impl Shared {
         how: How,
         place: &mut Place,
     ) -> Result<(), Error> {
-        let few = size_of_val(values) <= FEW;
-        for (at, part) in values.chunks_mut(capacity::<T>()).enumerate() {
+        if size_of_val(values) <= FEW {
             let buffers = self.buffers(place);
-            buffers.write(self.rank, part);
-            match at {
-                0 => self.agree(outcome, claim, place)?,
-                _ => self.step(outcome, place)?,
-            }
-            if few {
-                buffers.add_up(0..part.len(), how, part);
-            } else {
-                buffers.add_up_share::<T>(self.rank, part.len(), how);
-                self.step(outcome, place)?;
-                buffers.gather(part);
-            }
+            buffers.write(self.rank, values);
+            self.agree(outcome, claim, place)?;
+            buffers.add_up(0..values.len(), how, values);
+            return Ok(());
         }
-        if values.is_empty() { self.agree(outcome, claim, place) } else { Ok(()) }
+        // After each step, a rank adds up its share of a part, writes the next part, and reads the others' sums of the
+        // part before. These are in the places of their own shares, whose values nobody else needs: the other
+        // places of the same buffer hold the next part already.
+        let mut parts = values.chunks_mut(shared_capacity::<T>(self.ranks));
+        let mut write_next = |place: &mut Place| {
+            let part = parts.next()?;
+            let buffers = self.buffers(place);
+            buffers.write_for_others(self.rank, part);
+            Some((buffers, part))
+        };
+        let mut next = write_next(place);
+        self.agree(outcome, claim, place)?;
+        let mut before = None;
+        while let Some((buffers, part)) = next {
+            buffers.add_up_own(self.rank, how, part);
+            next = write_next(place);
+            if let Some((buffers, part)) = before.replace((buffers, part)) {
+                buffers.gather_others(self.rank, part);
+            }
+            self.step(outcome, place)?;
+        }
+        if let Some((buffers, part)) = before {
+            buffers.gather_others(self.rank, part);
+        }
+        Ok(())
     }
 
     /// The buffers of the next part.

@@ -19,36 +19,54 @@ const PART: usize = 1024;
 const LINE: usize = 64;
 
 /// An element of a tensor.
-pub(super) trait Element: Copy {
-    fn widen(values: &[Self], wide: &mut [f32], element: ElementType);
-    fn narrow(wide: &[f32], values: &mut [Self], element: ElementType);
+pub(super) trait Element: Copy + Default {
+    /// Adds values to totals.
+    fn add(totals: &mut [f64], values: &[Self], element: ElementType);
+    /// Rounds totals.
+    fn round(totals: &[f64], sums: &mut [Self], element: ElementType);
 }
 
 impl Element for f32 {
-    fn widen(values: &[Self], wide: &mut [f32], _: ElementType) {
-        wide.copy_from_slice(values);
+    fn add(totals: &mut [f64], values: &[Self], _: ElementType) {
+        add(totals, values);
     }
 
-    fn narrow(wide: &[f32], values: &mut [Self], _: ElementType) {
-        values.copy_from_slice(wide);
+    fn round(totals: &[f64], sums: &mut [Self], _: ElementType) {
+        round(totals, sums);
     }
 }
 
 impl Element for u16 {
-    fn widen(values: &[Self], wide: &mut [f32], element: ElementType) {
-        match element {
-            ElementType::F16 => values.reinterpret_cast::<f16>().convert_to_f32_slice(wide),
-            ElementType::Bf16 => values.reinterpret_cast::<bf16>().convert_to_f32_slice(wide),
-            ElementType::F32 => unreachable!("not a 16-bit type"),
-        }
+    fn add(totals: &mut [f64], values: &[Self], element: ElementType) {
+        let mut wide = [0.0; PART];
+        let wide = &mut wide[..values.len()];
+        widen(values, wide, element);
+        add(totals, wide);
     }
 
-    fn narrow(wide: &[f32], values: &mut [Self], element: ElementType) {
-        match element {
-            ElementType::F16 => values.reinterpret_cast_mut::<f16>().convert_from_f32_slice(wide),
-            ElementType::Bf16 => values.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(wide),
-            ElementType::F32 => unreachable!("not a 16-bit type"),
-        }
+    fn round(totals: &[f64], sums: &mut [Self], element: ElementType) {
+        let mut wide = [0.0; PART];
+        let wide = &mut wide[..sums.len()];
+        round(totals, wide);
+        narrow(wide, sums, element);
+    }
+}
+
+/// Turns values of 16 bits into wide ones.
+fn widen(values: &[u16], wide: &mut [f32], element: ElementType) {
+    match element {
+        ElementType::F16 => values.reinterpret_cast::<f16>().convert_to_f32_slice(wide),
+        ElementType::Bf16 => values.reinterpret_cast::<bf16>().convert_to_f32_slice(wide),
+        ElementType::F32 => unreachable!("not a 16-bit type"),
+    }
+}
+
+/// Rounds wide values to those of 16 bits.
+pub(super) fn narrow(wide: &[f32], values: &mut [u16], element: ElementType) {
+    match element {
+        ElementType::F16 => values.reinterpret_cast_mut::<f16>().convert_from_f32_slice(wide),
+        ElementType::Bf16 => values.reinterpret_cast_mut::<bf16>().convert_from_f32_slice(wide),
+        ElementType::F32 => unreachable!("not a 16-bit type"),
     }
 }
 
@@ -82,10 +100,18 @@ pub(super) const fn capacity<T>() -> usize {
 
 /// The part of so many elements that a rank adds up.
 pub(super) fn share<T>(elements: usize, rank: usize, ranks: usize) -> Range<usize> {
-    let per_line = LINE / size_of::<T>();
-    let lines = elements.div_ceil(per_line);
-    let start = |rank: usize| elements.min(lines * rank / ranks * per_line);
-    start(rank)..start(rank + 1)
+    let most = elements.div_ceil(LINE / size_of::<T>()).div_ceil(ranks) * (LINE / size_of::<T>());
+    elements.min(rank * most)..elements.min((rank + 1) * most)
+}
+
+/// Where in a buffer a rank's share is, however many elements there are.
+fn place<T>(rank: usize, ranks: usize) -> usize {
+    rank * (BUFFER / LINE / ranks) * (LINE / size_of::<T>())
+}
+
+/// The most elements of which all shares have a place.
+pub(super) fn shared_capacity<T>(ranks: usize) -> usize {
+    place::<T>(ranks, ranks)
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
@@ -98,12 +124,33 @@ fn round(totals: &[f64], sums: &mut [f32]) {
     sums.iter_mut().zip(totals).for_each(|(sum, total)| *sum = *total as f32);
 }
 
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn scale(totals: &mut [f64], factor: f64) {
+    totals.iter_mut().for_each(|total| *total *= factor);
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn divide(totals: &mut [f64], divisor: f64) {
+    totals.iter_mut().for_each(|total| *total /= divisor);
+}
+
 /// How elements are added.
 #[derive(Clone, Copy)]
 pub(super) struct How {
     pub(super) element: ElementType,
-    /// By what sums are divided.
-    pub(super) divisor: Option<f64>,
+    /// By how many ranks sums are divided.
+    pub(super) divisor: Option<usize>,
+}
+
+impl How {
+    fn finish(self, totals: &mut [f64]) {
+        match self.divisor {
+            None => {}
+            // It has an exact reciprocal, and a multiplication takes a tenth of the time.
+            Some(ranks) if ranks.is_power_of_two() => scale(totals, 1.0 / ranks as f64),
+            Some(ranks) => divide(totals, ranks as f64),
+        }
+    }
 }
 
 /// The ranks' buffers of one number, where each has written its values and taken a step since.
@@ -124,7 +171,7 @@ impl Buffers<'_> {
         assert!(at + values.len() <= capacity::<T>(), "they fit the buffer");
         let start = self.segment.buffer(rank, self.which).cast::<T>();
         // SAFETY: within the buffer, which is this rank's, or that of the results, which only the first rank writes: no
-        // other rank reads or writes it before the next step of its lane.
+        // other rank reads or writes this part of it before the next step of its lane.
         let own = unsafe { slice::from_raw_parts_mut(start.add(at).as_ptr(), values.len()) };
         own.copy_from_slice(values);
     }
@@ -134,7 +181,7 @@ impl Buffers<'_> {
         let mut wide = [0.0; PART];
         for (at, part) in values.chunks(PART).enumerate() {
             let wide = &mut wide[..part.len()];
-            u16::widen(part, wide, element);
+            widen(part, wide, element);
             self.write_at(rank, at * PART, wide);
         }
     }
@@ -143,28 +190,60 @@ impl Buffers<'_> {
     pub(super) fn read<T: Copy>(&self, rank: usize, place: Range<usize>) -> &[T] {
         assert!(place.end <= capacity::<T>(), "a part of a buffer");
         let start = self.segment.buffer(rank, self.which).cast::<T>();
-        // SAFETY: within the buffer. Between two steps a rank writes nothing but its own share, which no one else
-        // reads, and its loops below end before it does.
+        // SAFETY: within the buffer. Between two steps, nobody writes what another rank reads: see `Shared::sum`.
         unsafe { slice::from_raw_parts(start.add(place.start).as_ptr(), place.len()) }
+    }
+
+    /// Writes the shares of a rank's own values that other ranks add up, each to its place.
+    pub(super) fn write_for_others<T: Copy>(&self, rank: usize, values: &[T]) {
+        for other in (0..self.ranks).filter(|other| *other != rank) {
+            let share = share::<T>(values.len(), other, self.ranks);
+            self.write_at(rank, place::<T>(other, self.ranks), &values[share]);
+        }
     }
 
     /// The sums of all ranks' elements of a place, in the order of the ranks.
     pub(super) fn add_up<T: Element>(&self, place: Range<usize>, how: How, sums: &mut [T]) {
-        let (mut totals, mut wide) = ([0.0_f64; PART], [0.0_f32; PART]);
-        for (part, sums) in place.clone().step_by(PART).zip(sums.chunks_mut(PART)) {
-            let place = part..part + sums.len();
-            let (totals, wide) = (&mut totals[..sums.len()], &mut wide[..sums.len()]);
+        let mut totals = [0.0; PART];
+        for (part, sums) in place.step_by(PART).zip(sums.chunks_mut(PART)) {
+            let totals = &mut totals[..sums.len()];
             // Added to any value, -0.0 included, it changes nothing.
             totals.fill(-0.0);
             for rank in 0..self.ranks {
-                T::widen(self.read(rank, place.clone()), wide, how.element);
-                add(totals, wide);
+                T::add(totals, self.read(rank, part..part + sums.len()), how.element);
             }
-            if let Some(divisor) = how.divisor {
-                totals.iter_mut().for_each(|sum| *sum /= divisor);
+            how.finish(totals);
+            T::round(totals, sums, how.element);
+        }
+    }
+
+    /// Replaces a rank's own share of its values by the sums of all ranks, and writes these to its place.
+    pub(super) fn add_up_own<T: Element>(&self, rank: usize, how: How, values: &mut [T]) {
+        let own = share::<T>(values.len(), rank, self.ranks);
+        let mut totals = [0.0; PART];
+        let mut at = place::<T>(rank, self.ranks);
+        for values in values[own].chunks_mut(PART) {
+            let totals = &mut totals[..values.len()];
+            totals.fill(-0.0);
+            for other in 0..self.ranks {
+                match other == rank {
+                    true => T::add(totals, values, how.element),
+                    false => T::add(totals, self.read(other, at..at + values.len()), how.element),
+                }
             }
-            round(totals, wide);
-            T::narrow(wide, sums, how.element);
+            how.finish(totals);
+            T::round(totals, values, how.element);
+            self.write_at(rank, at, values);
+            at += values.len();
+        }
+    }
+
+    /// Reads the sums of the other ranks' shares from their places.
+    pub(super) fn gather_others<T: Copy>(&self, rank: usize, sums: &mut [T]) {
+        for other in (0..self.ranks).filter(|other| *other != rank) {
+            let share = share::<T>(sums.len(), other, self.ranks);
+            let at = place::<T>(other, self.ranks);
+            sums[share.clone()].copy_from_slice(self.read(other, at..at + share.len()));
         }
     }
 
@@ -178,27 +257,19 @@ impl Buffers<'_> {
     }
 
     /// Replaces the share of a rank's buffer by the sums of all ranks' elements there.
-    pub(super) fn add_up_share<T: Element + Default>(
-        &self,
-        rank: usize,
-        elements: usize,
-        how: How,
-    ) {
+    pub(super) fn add_up_share<T: Element>(&self, rank: usize, elements: usize, how: How) {
         let own = share::<T>(elements, rank, self.ranks);
         let mut sums = [T::default(); PART];
         for start in own.clone().step_by(PART) {
             let place = start..own.end.min(start + PART);
             let sums = &mut sums[..place.len()];
-            self.add_up(place.clone(), how, sums);
-            let target = self.segment.buffer(rank, self.which).cast::<T>();
-            // SAFETY: within the buffer of this rank, in the share that only this rank reads before the next step.
-            unsafe { slice::from_raw_parts_mut(target.add(start).as_ptr(), place.len()) }
-                .copy_from_slice(sums);
+            self.add_up(place, how, sums);
+            self.write_at(rank, start, sums);
         }
     }
 
     /// Reads the sums of all ranks' shares.
-    pub(super) fn gather<T: Element>(&self, sums: &mut [T]) {
+    pub(super) fn gather<T: Copy>(&self, sums: &mut [T]) {
         for rank in 0..self.ranks {
             let place = share::<T>(sums.len(), rank, self.ranks);
             sums[place.clone()].copy_from_slice(self.read(rank, place));
