@@ -56,6 +56,10 @@ const LEAD: Duration = Duration::from_secs(1);
 /// Looks at the other ranks before a sleep, if each can have a processor.
 const LOOKS: u32 = 2_000;
 
+/// Looks after these, each after other threads had the processor. Without them, two ranks whose threads share a
+/// processor take turns in their sleeps for long: the scheduler sees nothing to move to an idle one.
+const YIELDS: u32 = 500;
+
 /// Bytes up to which every rank adds all values.
 const FEW: usize = 16 << 10;
 
@@ -618,7 +622,7 @@ impl Shared {
     fn step(&self, outcome: &Outcome, place: &mut Place) -> Result<(), Error> {
         place.steps = place.steps.wrapping_add(1);
         self.segment.step(self.rank, place.lane, place.steps);
-        let mut looks = self.looks;
+        let (mut looks, mut yields) = (self.looks, YIELDS);
         loop {
             let turn = self.segment.turn();
             let Some(missing) = self.segment.missing(place.lane, place.steps) else {
@@ -627,6 +631,11 @@ impl Shared {
             if looks > 0 {
                 looks -= 1;
                 std::hint::spin_loop();
+                continue;
+            }
+            if yields > 0 {
+                yields -= 1;
+                thread::yield_now();
                 continue;
             }
             self.look(outcome, missing)?;
