@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,8 @@ import pytest
 
 PROGRAM = shutil.which("tributary")
 CONTROL = "control"
+# By hand, three hosts in each rack with four ranks each: 2x3x4.
+RACKS, HOSTS, RANKS = map(int, os.environ.get("TRIBUTARY_TEST_SITE", "2x2x2").split("x"))
 # Others may run the tests at the same time.
 _PREFIX = f"trb-{os.getpid()}-"
 _SUBNET = "10.214.1"
@@ -43,9 +47,14 @@ def _inside(namespace: str, *command: str) -> list[str]:
 
 
 class Site:
-    """Switches, hosts, and what a network provides: a controller and a parameter server."""
+    """Switches, hosts, and what a network provides: a controller and a parameter server.
 
-    def __init__(self, racks: int, hosts_per_rack: int) -> None:
+    The links of hosts lose this share of the packets of sums in each direction: ranks and parameter
+    server learn the share from the controller, and drop packets themselves.
+    """
+
+    def __init__(self, racks: int, hosts_per_rack: int, loss: float = 0.0) -> None:
+        self._loss = loss
         numbers = itertools.count(1)
         self.switches = [f"s{rack}" for rack in range(1, racks + 1)]
         self.hosts = [f"w{next(numbers)}" for _ in range(racks * hosts_per_rack)]
@@ -123,7 +132,12 @@ class Site:
             for name in [*self.hosts, CONTROL]
         )
         links = "".join(f'[[topology.link]]\nbetween = ["{a}", "{b}"]\n' for a, b in self._links)
-        return f'protocol = "{protocol}"\n{switches}{hosts}{links}[[job]]\n'
+        faults = "".join(
+            f'[[faults.link]]\nbetween = ["{a}", "{b}"]\nloss = {self._loss}\n'
+            for a, b in self._links
+            if a not in self.switches
+        )
+        return f'protocol = "{protocol}"\n{switches}{hosts}{links}{faults}[[job]]\n'
 
     def start(self, name: str, host: str, *command: str, **variables: str) -> subprocess.Popen[str]:
         """Starts a process of a host, by whose name it is stopped."""
@@ -137,26 +151,34 @@ class Site:
         self._processes[name] = process
         return process
 
-    def serve(self, name: str, host: str, *arguments: str) -> None:
-        """Starts `tributary`, and waits until it serves."""
+    def serve(self, name: str, host: str, *arguments: str, until: str = _END) -> None:
+        """Starts `tributary`, and waits until it prints that it serves."""
         assert PROGRAM is not None
-        wait_for(_END, [self.start(name, host, PROGRAM, *arguments)])
+        wait_for(until, [self.start(name, host, PROGRAM, *arguments)])
 
     def serve_all(self, protocol: str, directory: Path) -> None:
         """Starts all that the network provides."""
+        (directory / "network.toml").write_text(self.file(protocol))
         for switch in self.switches:
             self.serve_switch(switch, directory)
-        network = directory / "network.toml"
-        network.write_text(self.file(protocol))
-        switches = [f"--switch={switch}={self._socket(switch, directory)}" for switch in self.switches]
-        options = ("--listen", self.controller, "--on-demand", "--allow-anyone")
-        self.serve("controller", CONTROL, "controller", str(network), *switches, *options)
+        self.serve_controller(directory)
         self.serve_server()
 
-    def serve_switch(self, switch: str, directory: Path) -> None:
-        """Starts a switch."""
+    def serve_controller(self, directory: Path) -> None:
+        """Starts the controller, which knows the jobs of an earlier one."""
+        at = {switch: self._socket(switch, directory) for switch in self.switches}
+        switches = [f"--switch={switch}={socket}" for switch, socket in at.items()]
+        options = ("--listen", self.controller, "--on-demand", "--allow-anyone")
+        files = (str(directory / "network.toml"), "--journal", str(directory / "controller.redb"))
+        self.serve("controller", CONTROL, "controller", *files, *switches, *options)
+
+    def serve_switch(self, switch: str, directory: Path, drops_others: bool = False) -> None:
+        """Starts a switch, which may drop as many of hosts' other frames, such as those of TCP."""
         ports = [f"--port={port}@port{at}" for port, at in enumerate(self._ports(switch), 1)]
-        self.serve(switch, switch, "switch", *ports, "--p4runtime", self._socket(switch, directory))
+        options = ["--p4runtime", self._socket(switch, directory)]
+        if drops_others:
+            options += ["--faults", f"{directory}/network.toml:{switch}"]
+        self.serve(switch, switch, "switch", *ports, *options)
 
     def serve_server(self) -> None:
         """Starts the parameter server, which is the reminder agent, too."""
@@ -185,10 +207,37 @@ class Site:
             for rank, (host, local) in enumerate(places)
         ]
 
+    def ask(self, *arguments: str) -> str:
+        """What `tributary` prints on the controller's host."""
+        assert PROGRAM is not None
+        command = _inside(CONTROL, PROGRAM, *arguments)
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return ended.stdout
+
+    def jobs(self) -> dict[int, str]:
+        """The names of the controller's jobs, by their IDs."""
+        listed = json.loads(self.ask("job", "list", "--controller", self.controller, "--json"))
+        return {job["job"]: job["name"] for job in listed["jobs"]}
+
+    def wait_until_free(self) -> None:
+        """Waits until the controller has no job: it may learn later that the last rank has left."""
+        deadline = time.monotonic() + 10
+        while self.jobs():
+            assert time.monotonic() < deadline, self.jobs()
+            time.sleep(0.1)
+
     def kill(self, name: str) -> None:
         """Kills a process, and waits for its end."""
         self._processes[name].kill()
         self._processes[name].wait()
+
+    def kill_host(self, host: str) -> None:
+        """Kills all processes of a host."""
+        pids = subprocess.check_output(["ip", "netns", "pids", _PREFIX + host], text=True)
+        for pid in map(int, pids.split()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> None:
         """Ends all processes."""
@@ -202,13 +251,13 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(racks: int, hosts_per_rack: int) -> Iterator[Site]:
+def site(racks: int, hosts_per_rack: int, loss: float = 0.0) -> Iterator[Site]:
     """A network without any process, which the end of the block ends with all of its processes."""
     if PROGRAM is None:
         pytest.skip("the program `tributary` is not on the PATH")
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("network namespaces need root, and ip of iproute2")
-    made = Site(racks, hosts_per_rack)
+    made = Site(racks, hosts_per_rack, loss)
     with made.namespaces():
         try:
             yield made
