@@ -148,13 +148,36 @@ pub struct Timing {
     pub readings: Readings,
 }
 
-/// Readings of ESA's text that slow it down. None is used by default; the simulator's experiments
+/// What three later results do to a worker's window, with [`Recovery::Papers`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub enum LaterResults {
+    /// They halve it, but not in ESA: there, a result of the switch overtakes one of the server without any loss.
+    #[default]
+    ByProtocol,
+    /// They halve it, as a lost packet does.
+    Halve,
+    /// They leave it as it is.
+    Ignore,
+}
+
+impl LaterResults {
+    /// Whether they halve the window in a protocol.
+    #[must_use]
+    pub const fn halve(self, protocol: Protocol) -> bool {
+        match self {
+            Self::ByProtocol => !matches!(protocol, Protocol::Esa),
+            Self::Halve => true,
+            Self::Ignore => false,
+        }
+    }
+}
+
+/// Readings of the papers' texts. The default is none that slows ESA down; the simulator's experiments
 /// show the effect of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Readings {
-    /// [`Recovery::Papers`]: three later results halve a worker's window, as if a packet had been
-    /// lost. But a result of the switch overtakes one of the server, without any loss.
-    pub later_results_halve: bool,
+    /// [`Recovery::Papers`]: what three later results do to a worker's window.
+    pub later_results: LaterResults,
     /// The agent leaves a worker's reminder to the entry's timer if the last round's reminders were
     /// answered a short time ago. The paper reacts at once (§5.3, case 1).
     pub reminders_wait: bool,

@@ -95,7 +95,8 @@
 //!
 //! An idle ESA worker may be the only one with a result that another lacks, because the PS does not
 //! see tasks that switches complete. It calls [`leave`](Worker::leave) and stays until
-//! [`is_dismissed`](Worker::is_dismissed).
+//! [`is_dismissed`](Worker::is_dismissed): all workers have said farewell to the PS, which answers. The
+//! PS must stay, to answer a worker that lacks the answer.
 //!
 //! A worker of P4INC or SwitchML may leave when it is idle: see [`assignment`] for the argument.
 
@@ -126,7 +127,7 @@ pub mod worker;
 
 pub use addressing::Addressing;
 pub use assignment::{Assignment, Mode};
-pub use config::{ConfigError, JobConfig, Readings, SLOTS_MAX, Timing};
+pub use config::{ConfigError, JobConfig, LaterResults, Readings, SLOTS_MAX, Timing};
 pub use endpoint::Endpoint;
 pub use histogram::Histogram;
 pub use numbering::fragments;

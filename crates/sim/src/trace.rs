@@ -146,6 +146,10 @@ fn repair(header: &Repr) -> Option<String> {
     let marked = if header.flags.contains(Flags::ECN) { "marked " } else { "" };
     let float = if float { "float " } else { "" };
     let what = match what {
+        Repaired::Farewell => {
+            let who = names(header.rack, header.bitmap);
+            return Some(format!("farewell j{} {who}", header.job.get()));
+        }
         Repaired::Contribution => "values",
         Repaired::Result => "result",
         Repaired::Question => "query",
@@ -268,6 +272,7 @@ impl Words for ToServer {
             }
             Self::Known { sequence, .. } => format!("known {}", place(job, *sequence)),
             Self::Over { sequence } => format!("over {}", place(job, *sequence)),
+            Self::Finished { workers } => format!("finished j{} {}", job.get(), set(*workers)),
         }
     }
 }

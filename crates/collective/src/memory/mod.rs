@@ -56,8 +56,8 @@ const LEAD: Duration = Duration::from_secs(1);
 /// Looks at the other ranks before a sleep, if each can have a processor.
 const LOOKS: u32 = 2_000;
 
-/// Looks after these, each after other threads had the processor. Without them, two ranks whose threads share a
-/// processor take turns in their sleeps for long: the scheduler sees nothing to move to an idle one.
+/// Looks after these, each after other threads had the processor, if at most two ranks share one. Without them, two
+/// ranks on one processor take turns in their sleeps for long: the scheduler sees nothing to move to an idle one.
 const YIELDS: u32 = 500;
 
 /// Bytes up to which every rank adds all values.
@@ -155,8 +155,9 @@ struct Shared {
     /// If there are other hosts.
     host: Option<Host>,
     nonfinite: NonFinite,
-    /// See [`LOOKS`].
+    /// See [`LOOKS`] and [`YIELDS`].
     looks: u32,
+    yields: u32,
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
     stop: AtomicBool,
@@ -256,6 +257,7 @@ impl Communicator {
             host,
             nonfinite: description.settings.nonfinite,
             looks: if ranks <= cores { LOOKS } else { 0 },
+            yields: if ranks <= 2 * cores { YIELDS } else { 0 },
             timeout: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             watching: Mutex::new(Some(watching)),
@@ -622,7 +624,7 @@ impl Shared {
     fn step(&self, outcome: &Outcome, place: &mut Place) -> Result<(), Error> {
         place.steps = place.steps.wrapping_add(1);
         self.segment.step(self.rank, place.lane, place.steps);
-        let (mut looks, mut yields) = (self.looks, YIELDS);
+        let (mut looks, mut yields) = (self.looks, self.yields);
         loop {
             let turn = self.segment.turn();
             let Some(missing) = self.segment.missing(place.lane, place.steps) else {

@@ -25,8 +25,9 @@ pub(crate) enum SimCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct EsaArgs {
-    /// Figures: 6 to 11; `causes`: what each rule of ours changes; `sweeps`: what settings change
-    /// that the paper leaves open; `cores`: processor time; or `all`.
+    /// Figures: 6 to 11; `halving`: one rule of congestion for ATP and ESA; `causes`: what each rule of
+    /// ours changes; `sweeps`: what settings change that the paper leaves open; `cores`: processor time; or
+    /// `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
         value_parser = parse)]
     figures: Vec<Choice>,
@@ -53,11 +54,12 @@ fn parse(name: &str) -> Result<Choice, String> {
     let number = name.parse().ok().filter(|number| (6..=11).contains(number));
     match (name, number) {
         ("all", _) => Ok(Choice::All),
+        ("halving", _) => Ok(Choice::One(Which::Halving)),
         ("causes", _) => Ok(Choice::One(Which::Causes)),
         ("sweeps", _) => Ok(Choice::One(Which::Sweeps)),
         ("cores", _) => Ok(Choice::One(Which::Cores)),
         (_, Some(number)) => Ok(Choice::One(Which::Number(number))),
-        (_, None) => Err("write 6 to 11, causes, sweeps, cores or all".to_owned()),
+        (_, None) => Err("write 6 to 11, halving, causes, sweeps, cores or all".to_owned()),
     }
 }
 

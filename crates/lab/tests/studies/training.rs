@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tributary_lab::studies::training::{Model, Run, Setup, Trained, TrainedJob, train};
 use tributary_model::{Aggregation, Preemption, Protocol};
-use tributary_protocol::{Readings, Recovery};
+use tributary_protocol::{LaterResults, Readings, Recovery};
 
 const PROTOCOLS: [Protocol; 4] =
     [Protocol::Atp, Protocol::Esa, Protocol::P4inc, Protocol::SwitchMl];
@@ -89,7 +89,7 @@ fn collisions_do_not_stop_a_job_of_esa() {
         (sum / 4, trained.jobs.iter().map(|job| job.esa.server.completed).sum::<u64>())
     };
     let (now, repaired) = mean(&setup(Readings::default()));
-    let former = Readings { later_results_halve: true, reminders_wait: true };
+    let former = Readings { later_results: LaterResults::Halve, reminders_wait: true };
     let (before, _) = mean(&setup(former));
     assert!(repaired > 0, "nothing collided");
     assert!(now * 3 < before * 2, "{now:?} against {before:?}");

@@ -1,9 +1,10 @@
 //! ESA: the worker's messages on the reliable channel, and the messages that it receives there (ESA
 //! §5.1, §5.3).
 //!
-//! With the papers' rules, this is how a lost fragment is repaired. With the other rules a worker
-//! sends the fragment to the PS in packets, which do not wait for earlier losses of a connection,
-//! and reminds the agent only after several of those were not answered.
+//! With the papers' rules, this is how a lost fragment is repaired, and how the job ends. With the other
+//! rules a worker sends the fragment to the PS in packets, which do not wait for earlier losses of a
+//! connection, reminds the agent only after several of those were not answered, and says farewell in
+//! packets, too. The channel is the last resort.
 //!
 //! The state only records *which* messages are due. Values and results are looked up when the
 //! channel has room for them. A slow or broken channel therefore costs no memory, and messages that
@@ -13,11 +14,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use tributary_wire::agg::{Repair, Repr};
 use tributary_wire::channel::{FromWorker, ToWorker, Values};
-use tributary_wire::{Round, Sequence};
+use tributary_wire::{Flags, Kind, Round, Sequence, emit_frame};
 
 use super::codec::{Encoding, Form, KindMismatch};
-use super::{Failure, Worker};
+use super::{Failure, Timer, Worker};
 use crate::bits::SlotSet;
 use crate::{JobConfig, Recovery, Time};
 
@@ -27,9 +29,9 @@ const ANSWERS: usize = 4;
 /// Number of unanswered repair packets after which the agent is reminded.
 const REPAIRS: u8 = 4;
 
-/// Time between the first two reminders of a fragment. It doubles with each further reminder, up to
-/// 64-fold: the channel retransmits on its own, which takes time, and must not be flooded
-/// meanwhile.
+/// Time between the first two reminders of a fragment, or farewells. It doubles with each further one, up to
+/// 64-fold: the channel retransmits on its own, which takes time, and must not be flooded meanwhile,
+/// and other workers may need longer.
 const REST: Duration = Duration::from_millis(1);
 const REST_DOUBLES: u32 = 6;
 
@@ -57,6 +59,8 @@ pub(super) struct Channel {
     leaving: bool,
     /// Whether `Finished` was sent on this connection.
     said_finished: bool,
+    /// Number of farewells that were sent in packets.
+    farewells: u32,
     dismissed: bool,
 }
 
@@ -70,6 +74,7 @@ impl Channel {
             early: BTreeMap::new(),
             leaving: false,
             said_finished: false,
+            farewells: 0,
             dismissed: false,
         }
     }
@@ -101,11 +106,7 @@ impl Worker {
         match message {
             ToWorker::Query { sequence, float } => self.on_question(sequence.0, float),
             ToWorker::Result { sequence, values } => self.on_delivery(now, sequence.0, &values),
-            ToWorker::Dismissed => {
-                if let Some(channel) = &mut self.channel {
-                    channel.dismissed = channel.leaving;
-                }
-            }
+            ToWorker::Dismissed => self.dismiss(),
         }
         self.pursue(now);
     }
@@ -141,6 +142,43 @@ impl Worker {
             Some(channel) => channel.dismissed,
             None => self.is_idle(),
         }
+    }
+
+    /// All workers have all results and have announced that they leave.
+    pub(super) fn dismiss(&mut self) {
+        if let Some(channel) = &mut self.channel {
+            channel.dismissed = channel.leaving;
+        }
+    }
+
+    /// Writes to the PS that this worker has all results, again and again until it learns that all workers have.
+    pub(super) fn write_farewell(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
+        if self.only_reminds() || !self.is_idle() || self.timers.is_set(Timer::Farewell) {
+            return false;
+        }
+        let Some(channel) = &mut self.channel else { return false };
+        if !channel.leaving || channel.dismissed {
+            return false;
+        }
+        self.timers.set(Timer::Farewell, now + REST * (1 << channel.farewells.min(REST_DOUBLES)));
+        channel.farewells += 1;
+        let job = &self.config.job;
+        let repr = Repr {
+            protocol: job.protocol,
+            kind: Kind::Gradient,
+            flags: Flags::REPAIR,
+            priority: Repair::FAREWELL.code(),
+            job: job.job,
+            epoch: job.epoch,
+            values: job.values_per_packet,
+            sequence: self.next_sequence(),
+            bitmap: self.name.1,
+            rack: self.name.0,
+            index: self.fragments.index(self.fragments.next()),
+        };
+        emit_frame(frame, &self.envelope(), &repr);
+        self.stats.sent += 1;
+        true
     }
 
     pub(super) fn is_leaving(&self) -> bool {
@@ -198,6 +236,14 @@ impl Worker {
     }
 
     fn on_question(&mut self, sequence: u32, float: bool) {
+        // What is long fills a channel that has lost a few packets.
+        let round = Round::first(sequence);
+        let in_packets = !self.only_reminds()
+            && (self.fragments.ask(round, float) || self.hand_over_result(round));
+        if in_packets {
+            self.stats.queries += 1;
+            return;
+        }
         let Some(channel) = &mut self.channel else {
             return;
         };

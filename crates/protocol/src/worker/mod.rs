@@ -85,10 +85,12 @@ enum Timer {
     Stall,
     /// Time to send the next packet, at the worker's rate.
     Pace,
+    /// Time to say farewell again.
+    Farewell,
 }
 
 impl Timer {
-    const COUNT: usize = 4;
+    const COUNT: usize = 5;
 }
 
 impl From<Timer> for usize {
@@ -447,6 +449,7 @@ impl Endpoint for Worker {
         }
         // The driver asks for packets after this.
         self.timers.expire(Timer::Pace, now);
+        self.timers.expire(Timer::Farewell, now);
         if self.timers.expire(Timer::Stall, now).is_some() {
             self.on_stall_timer(now);
         }

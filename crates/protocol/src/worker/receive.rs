@@ -37,6 +37,7 @@ impl Worker {
                     Some(Repair { what: Repaired::Question, float }) => {
                         self.on_query(packet, float, true);
                     }
+                    Some(Repair { what: Repaired::Farewell, .. }) => self.on_farewell(packet),
                     _ => rejected.wrong_kind += 1,
                 }
             }
@@ -83,6 +84,13 @@ impl Worker {
             }
         };
         self.stats.replies += u64::from(taken && packet.kind() == Kind::Reply);
+    }
+
+    /// All workers have said farewell.
+    fn on_farewell(&mut self, packet: &Packet<&[u8]>) {
+        if self.has_shape(packet, (Rack::NONE, self.config.job.whole())) {
+            self.dismiss();
+        }
     }
 
     /// Whether a packet has V values and names these workers.

@@ -39,7 +39,7 @@ impl Worker {
                 return self.send(now, fragment, frame);
             }
         }
-        false
+        self.write_farewell(now, frame)
     }
 
     fn may_send_new(&self) -> bool {

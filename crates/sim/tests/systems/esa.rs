@@ -8,7 +8,7 @@ use tributary_controller::programs::Source;
 use tributary_model::jobfile::parse;
 use tributary_model::{Scenario, SwitchId};
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{Tensor, esa};
+use tributary_protocol::{Recovery, Tensor, esa};
 use tributary_sim::{Act, Held, Inputs, Options, Outcome, Process, Program, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::{FromWorker, Role, Values};
@@ -154,7 +154,9 @@ fn a_server_that_stays_away_fails_the_job_clearly_and_no_other() {
 
 #[test]
 fn an_agent_on_a_host_of_its_own_dies_and_comes_back() {
-    let scenario = scenario("[faults]\nloss = 0.05\n", "agent = \"ps3\"\n");
+    let mut scenario = scenario("[faults]\nloss = 0.05\n", "agent = \"ps3\"\n");
+    // Under these rules, nothing but the channels repairs and ends a job.
+    scenario.network.recovery = Recovery::Papers;
     let inputs = inputs(&scenario, 60);
     for microseconds in (20..2_000).step_by(190) {
         let mut run = start(&scenario, &inputs);
@@ -302,7 +304,7 @@ const FORGED: u32 = 2_000;
 #[test]
 fn forged_answers_for_fragments_far_ahead_are_dropped_and_counted() {
     let scenario = scenario("[faults]\nloss = 0.02\n", "");
-    let inputs = inputs(&scenario, 1_000);
+    let inputs = inputs(&scenario, 3_000);
     let messages = |sequence, values: Values| {
         vec![
             FromWorker::Values { sequence, values: values.clone() },

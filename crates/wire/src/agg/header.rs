@@ -85,11 +85,12 @@ impl Repr {
     /// valid for the packet's kind.
     pub fn repair(&self) -> Option<Repair> {
         let repair = Repair::from_code(self.priority)?;
-        let kind = match repair.what {
-            Repaired::Contribution | Repaired::Result => Kind::Gradient,
-            Repaired::Question => Kind::Parameter,
+        let is_valid = match repair.what {
+            Repaired::Farewell => matches!(self.kind, Kind::Gradient | Kind::Parameter),
+            Repaired::Contribution | Repaired::Result => self.kind == Kind::Gradient,
+            Repaired::Question => self.kind == Kind::Parameter,
         };
-        (kind == self.kind).then_some(repair)
+        is_valid.then_some(repair)
     }
 
     /// Writes the header.

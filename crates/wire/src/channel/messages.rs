@@ -134,6 +134,11 @@ pub enum ToServer {
         /// The fragment.
         sequence: Sequence,
     },
+    /// Workers have all results of the job.
+    Finished {
+        /// These workers.
+        workers: WorkerSet,
+    },
 }
 
 /// Appends a frame that starts with a sequence, followed by the bytes that `more` appends.
@@ -257,6 +262,7 @@ impl Message for ToServer {
                 about(out, 66, *sequence, |out| put_values(out, values));
             }
             Self::Over { sequence } => about(out, 67, *sequence, |_| {}),
+            Self::Finished { workers } => frame(out, 68, |out| put_workers(out, *workers)),
         }
     }
 
@@ -272,6 +278,7 @@ impl Message for ToServer {
             },
             66 => Self::Known { sequence: reader.sequence()?, values: reader.values()? },
             67 => Self::Over { sequence: reader.sequence()? },
+            68 => Self::Finished { workers: reader.workers()? },
             tag => return Err(Error::Tag(tag)),
         };
         reader.end(message)

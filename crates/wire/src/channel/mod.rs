@@ -30,6 +30,7 @@
 //! | 65 | [`ToServer::Partial`] | sequence (4), workers, flags (1): 4 marked, values |
 //! | 66 | [`ToServer::Known`] | sequence (4), values |
 //! | 67 | [`ToServer::Over`] | sequence (4) |
+//! | 68 | [`ToServer::Finished`] | workers |
 //!
 //! *Values* are one byte that tells whether they are floats (0 or 1), then 1 to [`VALUES_MAX`]
 //! 32-bit words up to the end of the body. The *role* is a worker's index, or 255 for the PS. Flags
@@ -61,7 +62,7 @@ use crate::{VALUES_MAX, WORKERS_MAX};
 pub const PORT: u16 = 29811;
 
 /// Version of the format. Both sides must use the same version.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 
 /// Length of the length field before each body, in bytes.
 pub const LENGTH_LEN: usize = 4;

@@ -103,6 +103,7 @@ fn vectors_decode_and_encode() {
     check(it, "to_server_partial_marked", &partial(true));
     check(it, "to_server_known", &ToServer::Known { sequence, values: floats() });
     check(it, "to_server_over", &ToServer::Over { sequence });
+    check(it, "to_server_finished", &ToServer::Finished { workers });
 
     let files = std::fs::read_dir(directory()).unwrap();
     let on_disk: BTreeSet<String> = files

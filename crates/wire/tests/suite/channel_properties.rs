@@ -78,6 +78,7 @@ fn to_server() -> impl Strategy<Value = ToServer> {
         ),
         (sequence(), values()).prop_map(|(sequence, values)| ToServer::Known { sequence, values }),
         sequence().prop_map(|sequence| ToServer::Over { sequence }),
+        workers().prop_map(|workers| ToServer::Finished { workers }),
     ]
 }
 
@@ -219,7 +220,7 @@ fn raw(tag: u8, fields: &[u8]) -> Bytes {
 
 #[test]
 fn every_fault_has_its_error() {
-    let mut hello = vec![3, 0, 7, 1, 7, 0, 0, 0, 5];
+    let mut hello = vec![4, 0, 7, 1, 7, 0, 0, 0, 5];
     hello.extend([9; 16]);
     assert!(Hello::decode(raw(1, &hello)).is_ok());
     let spoilt = |at: usize, byte: u8| {

@@ -1,10 +1,12 @@
 //! The figures of ESA's evaluation (§7), by packets: the real endpoints and the real P4 program in
 //! virtual time.
 //!
-//! A study is a set of experiments that differ in one parameter and in the protocol. Three studies
-//! are not in the paper: `causes` changes one rule or setting of ours at a time, `sweeps` varies
-//! what the paper leaves open, and `cores` lets all parts share two cores.
+//! A study is a set of experiments that differ in one parameter and in the protocol. Four studies
+//! are not in the paper: `halving` gives ATP and ESA the same rule of congestion, `causes` changes one
+//! rule or setting of ours at a time, `sweeps` varies what the paper leaves open, and `cores` lets all
+//! parts share two cores.
 
+mod describe;
 mod measure;
 mod measured;
 mod store;
@@ -16,7 +18,7 @@ use crate::studies::training::{Layer, Machine, Model, Setup, Trainee};
 use tributary_model::{Preemption, Protocol};
 use tributary_protocol::priority::Code;
 use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{Addressing, Readings, Recovery};
+use tributary_protocol::{Addressing, LaterResults, Readings, Recovery};
 use tributary_sim::{Cable, Processing};
 
 pub use measure::Error;
@@ -27,11 +29,13 @@ use study::{Panel, Study};
 use crate::figures::page::Figure;
 use crate::figures::runs::Progress;
 
-/// A figure of the paper, or one of the two other studies.
+/// A figure of the paper, or another study.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Which {
     /// A figure of the paper: 6 to 11.
     Number(u8),
+    /// Whether three later results halve windows, in ATP and in ESA.
+    Halving,
     /// What each rule of ours changes.
     Causes,
     /// What the settings change that the paper leaves open.
@@ -42,13 +46,14 @@ pub enum Which {
 
 impl Which {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Number(6),
         Self::Number(7),
         Self::Number(8),
         Self::Number(9),
         Self::Number(10),
         Self::Number(11),
+        Self::Halving,
         Self::Causes,
         Self::Sweeps,
         Self::Cores,
@@ -83,7 +88,11 @@ impl Series {
         if protocol != Protocol::Esa {
             setup.priorities = Code::default();
             setup.shift = false;
-            setup.readings = Readings::default();
+            setup.readings.reminders_wait = false;
+        }
+        let usual = LaterResults::default();
+        if setup.readings.later_results.halve(protocol) == usual.halve(protocol) {
+            setup.readings.later_results = usual;
         }
         if protocol == Protocol::SwitchMl {
             setup.addressing = Addressing::default();
@@ -155,12 +164,7 @@ fn names(series: &[Series]) -> Vec<String> {
 }
 
 fn notes(own: &[&str]) -> Vec<String> {
-    let common = "One switch with links of 100 Gb/s, a base round-trip time of 10 µs, 5 MB for \
-        aggregators; packets of 62 values (304 bytes from the IPv4 header on); hosts of their own \
-        for each job's workers and parameter server; start times U(0, 1 ms), delays of each \
-        worker's gradients U(0, 300 µs); windows from 196 to 1024 packets; the papers' rules of \
-        recovery, and hashed addresses (ESA §7.2.1 and §5.1; the largest window is ours). A \
-        ratio above 1 means that the first is better. ± is the standard deviation over the seeds.";
+    let common = "A ratio above 1 means that the first is better. ± is the standard deviation over the seeds.";
     own.iter().copied().chain([common]).map(str::to_owned).collect()
 }
 
@@ -355,6 +359,42 @@ fn priorities(effort: Effort) -> Study {
     }
 }
 
+/// Three later results halve the windows in both protocols, in neither, or in ATP only.
+fn halving(effort: Effort) -> Study {
+    let series = [ATP, ESA, ALWAYS];
+    let rules = [
+        ("both", LaterResults::Halve),
+        ("none", LaterResults::Ignore),
+        ("ATP (as in the figures)", LaterResults::ByProtocol),
+    ];
+    let values: Vec<_> = (0_u32..)
+        .zip(rules)
+        .map(|(at, (name, rule))| (rule, f64::from(at), name.to_owned()))
+        .collect();
+    let of = |mix: Mix| {
+        let setup = |rule| {
+            let mut setup = effort.setup(mix, 8, 8);
+            setup.readings.later_results = rule;
+            setup
+        };
+        panel(mix.0, "windows are halved in", Quantity::Jct, &series, &values, setup)
+    };
+    Study {
+        id: "halving",
+        title: "Whether three later results halve windows".to_owned(),
+        series: names(&series),
+        ratios: vec![(1, 0), (2, 0)],
+        panels: MIXES.map(of).to_vec(),
+        notes: notes(&[
+            "Eight jobs of eight workers. Three results of later packets make a worker recover the packet \
+             in both protocols. With ATP they also halve its window, as for a lost packet. ESA uses \
+             ATP's window and congestion control (§5.1), but its switches send results themselves, \
+             which overtake those of the parameter server without any loss.",
+        ]),
+        lines: false,
+    }
+}
+
 /// A change of one rule or setting.
 type Change = (&'static str, fn(&mut Setup));
 
@@ -367,7 +407,7 @@ const CHANGES: [Change; 11] = [
         setup.shift = true;
     }),
     ("2 three later results halve ESA's window", |setup| {
-        setup.readings.later_results_halve = true;
+        setup.readings.later_results = LaterResults::Halve;
     }),
     ("3 initial timeout of 20 ms", |setup| setup.timeouts.initial = Duration::from_millis(20)),
     ("4 reminders wait for the entry's timer", |setup| setup.readings.reminders_wait = true),
@@ -375,7 +415,7 @@ const CHANGES: [Change; 11] = [
     ("5 default addresses: ATP's settle", |setup| setup.addressing = Addressing::Default),
     ("1 to 5 together", |setup| {
         setup.shift = true;
-        setup.readings = Readings { later_results_halve: true, reminders_wait: true };
+        setup.readings = Readings { later_results: LaterResults::Halve, reminders_wait: true };
         setup.timeouts.initial = Duration::from_millis(20);
         setup.addressing = Addressing::Default;
     }),
@@ -520,10 +560,21 @@ pub fn figures(
         Which::Number(9) => completion(effort, true),
         Which::Number(10) => utilisation(effort),
         Which::Number(_) => priorities(effort),
+        Which::Halving => halving(effort),
         Which::Causes => causes(effort),
         Which::Sweeps => sweeps(effort),
         Which::Cores => cores(effort),
     };
-    let studies: Vec<Study> = which.iter().map(study).collect();
+    let mut studies: Vec<Study> = which.iter().map(study).collect();
+    if effort.quick {
+        for study in &mut studies {
+            study.title = format!("QUICK TEST, its numbers mean little: {}", study.title);
+            study.notes.insert(
+                0,
+                "A quick test: models, delays and points are reduced, which can reverse the order of protocols."
+                    .to_owned(),
+            );
+        }
+    }
     study::run(&studies, effort.seeds, store, progress)
 }

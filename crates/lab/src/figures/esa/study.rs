@@ -3,6 +3,7 @@
 use crate::studies::training::Setup;
 use tributary_cluster::metrics::Spread;
 
+use super::describe;
 use super::measure::{self, Error, Labelled};
 use super::measured::{Measured, Quantity};
 use super::store::Store;
@@ -104,10 +105,16 @@ impl Study {
         Figure {
             id: self.id.to_owned(),
             title: self.title.clone(),
-            notes: self.notes.clone(),
+            notes: self.notes.iter().cloned().chain([self.describe(seeds)]).collect(),
             table,
             charts,
         }
+    }
+
+    /// What was run.
+    fn describe(&self, seeds: u64) -> String {
+        let setups = self.panels.iter().flat_map(|panel| panel.setups.iter().flatten());
+        format!("Set-up, with {seeds} seeds: {}", describe::describe(setups))
     }
 
     /// Results by value, series and seed.

@@ -206,6 +206,9 @@ impl Agent {
             return;
         };
         served.finished |= worker;
+        // Others may have said it to the server alone, in packets.
+        self.messages
+            .push_back(ToPeer::Server { job, message: ToServer::Finished { workers: worker } });
         let everyone = served.config.job.everyone();
         if served.finished == everyone {
             // Entries that late copies opened at the server are obsolete.
@@ -435,7 +438,10 @@ mod tests {
         let finished = FromWorker::Finished { end: Sequence(3) };
         for worker in 0..4 {
             assert_eq!(agent.poll_message(), None);
-            agent.handle_worker(at(0), JOB, WorkerIndex::new(worker).unwrap(), finished.clone());
+            let worker = WorkerIndex::new(worker).unwrap();
+            agent.handle_worker(at(0), JOB, worker, finished.clone());
+            let message = ToServer::Finished { workers: WorkerSet::of(worker) };
+            assert_eq!(agent.poll_message(), Some(ToPeer::Server { job: JOB, message }));
         }
         let mut dismissed = 0;
         while let Some(ToPeer::Worker { message: ToWorker::Dismissed, .. }) = agent.poll_message() {

@@ -106,6 +106,11 @@ impl Entries {
         gone.into_keys().collect()
     }
 
+    /// Removes all entries, and returns their sequences.
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = u32> + use<> {
+        std::mem::take(&mut self.entries).into_keys()
+    }
+
     /// Records that these workers lack the result of a sequence. They have therefore sent no
     /// sequence a window further on, whatever was recorded before.
     pub(super) fn hear_lack(&mut self, workers: WorkerSet, sequence: u32) {

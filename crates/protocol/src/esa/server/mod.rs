@@ -89,6 +89,10 @@ pub struct Server {
     parameters: VecDeque<u32>,
     /// Tasks for which a question to a worker is due.
     questions: VecDeque<u32>,
+    /// The workers that have said farewell.
+    farewells: WorkerSet,
+    /// Whether the answer to a farewell is due.
+    dismissal: bool,
     /// The shortest time from a question to its answer.
     answer: Least,
     messages: VecDeque<FromServer>,
@@ -114,6 +118,8 @@ impl Server {
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),
             questions: VecDeque::new(),
+            farewells: WorkerSet::EMPTY,
+            dismissal: false,
             answer: Least::default(),
             messages: VecDeque::new(),
             stall_at: None,
@@ -233,6 +239,16 @@ impl Server {
         false
     }
 
+    /// Writes to all workers that all of them have said farewell.
+    fn write_dismissal(&mut self, frame: &mut Vec<u8>) -> bool {
+        if !std::mem::take(&mut self.dismissal) {
+            return false;
+        }
+        let whole = (Rack::NONE, self.config.job.whole());
+        self.emit(frame, 0, whole, Flags::REPAIR, Repair::FAREWELL.code());
+        true
+    }
+
     /// Writes a multicast packet with zero values.
     fn emit<'a>(
         &self,
@@ -274,7 +290,9 @@ impl Endpoint for Server {
     }
 
     fn poll_transmit(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
-        self.write_parameter(now, frame) || self.write_question(now, frame)
+        self.write_parameter(now, frame)
+            || self.write_question(now, frame)
+            || self.write_dismissal(frame)
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -69,6 +69,9 @@ impl Server {
             return;
         }
         self.stats.repairs += 1;
+        if what == Repaired::Farewell {
+            return self.on_farewell(workers);
+        }
         if what == Repaired::Result {
             if let Some((asked, at)) = self.entries.get(sequence).and_then(|entry| entry.asked)
                 && workers == WorkerSet::of(asked)
@@ -95,6 +98,21 @@ impl Server {
             if self.may_be_answered(now, asked) && !self.questions.contains(&sequence) {
                 self.questions.push_back(sequence);
             }
+        }
+    }
+
+    /// Workers have all results and submit nothing more. When all have said so, each may stop, and learns it from the
+    /// answer; one that misses that says farewell again.
+    fn on_farewell(&mut self, workers: WorkerSet) {
+        self.farewells |= workers;
+        if !self.everyone().is_subset(self.farewells) {
+            return;
+        }
+        self.dismissal = true;
+        // Those that late copies opened.
+        for gone in self.entries.clear() {
+            self.stats.over += 1;
+            self.messages.push_back(FromServer::Closed { sequence: Sequence(gone) });
         }
     }
 
@@ -131,6 +149,7 @@ impl Server {
                 self.merge(now, &part);
             }
             ToServer::Known { sequence, values } => self.on_known(sequence.0, values),
+            ToServer::Finished { workers } => self.on_farewell(workers),
             ToServer::Over { sequence } => {
                 if self.entries.remove(sequence.0).is_some() {
                     self.stats.over += 1;

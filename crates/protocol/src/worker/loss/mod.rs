@@ -76,7 +76,7 @@ impl Rules {
                 Self::Rack(Box::new(Rack::new(timing.rtt, detour)))
             }
             Recovery::Papers => {
-                let halve = job.protocol != Protocol::Esa || timing.readings.later_results_halve;
+                let halve = timing.readings.later_results.halve(job.protocol);
                 Self::Papers(Papers::new(timing.rtt, job.slots, halve))
             }
         }

@@ -210,7 +210,7 @@ fn repair_packets_of_all_workers_complete_a_task() {
 fn invalid_repairs_are_dropped_and_counted() {
     let mut server = server(job(3));
     let mut header = repr(&job(3), Kind::Gradient, 4, Bitmap(0b001), Flags::REPAIR);
-    for (code, bitmap) in [(0, 1), (1, 1), (6, 1), (7, 1), (8, 1), (255, 1), (2, 3), (2, 0), (4, 3)]
+    for (code, bitmap) in [(0, 1), (6, 1), (7, 1), (8, 1), (255, 1), (1, 3), (2, 3), (2, 0), (4, 3)]
     {
         (header.priority, header.bitmap) = (code, Bitmap(bitmap));
         server.handle_frame(ms(5), &frame(&header, &[1, 1]));
@@ -218,8 +218,38 @@ fn invalid_repairs_are_dropped_and_counted() {
     // A result that no worker lacks.
     repair(&mut server, 4, 1, Repaired::Result, [1, 1]);
     let rejected = server.stats().rejected;
-    assert_eq!((rejected.wrong_kind, rejected.wrong_bitmap), (6, 3));
+    assert_eq!((rejected.wrong_kind, rejected.wrong_bitmap), (5, 4));
     assert_eq!((server.pending_tasks(), sent(&mut server, ms(5))), (0, vec![]));
+}
+
+#[test]
+fn farewells_of_all_workers_close_all_entries_and_each_further_one_is_answered() {
+    let mut server = server(job(3));
+    gradient(&mut server, 3, 0b001, [1, 1]);
+    told(&mut server);
+    for worker in [0, 2, 2] {
+        repair(&mut server, 4, worker, Repaired::Farewell, [0, 0]);
+        assert_eq!((sent(&mut server, ms(5)), told(&mut server)), (vec![], vec![]));
+    }
+    let mut answer = repr(&job(3), Kind::Parameter, 0, Bitmap(0b111), Flags::REPAIR);
+    answer.priority = Repair::FAREWELL.code();
+    repair(&mut server, 4, 1, Repaired::Farewell, [0, 0]);
+    assert_eq!(sent(&mut server, ms(5)), [(answer, vec![0, 0])]);
+    assert_eq!((told(&mut server), server.pending_tasks()), (vec![closed(3)], 0));
+    // Its answer was lost.
+    repair(&mut server, 4, 2, Repaired::Farewell, [0, 0]);
+    assert_eq!(sent(&mut server, ms(5)), [(answer, vec![0, 0])]);
+}
+
+#[test]
+fn farewells_over_either_way_count_together() {
+    let mut server = server(job(3));
+    repair(&mut server, 4, 0, Repaired::Farewell, [0, 0]);
+    for (worker, answers) in [(1, 0), (2, 1)] {
+        let workers = WorkerSet::from_low_bits(1 << worker);
+        server.handle_message(ms(5), ToServer::Finished { workers });
+        assert_eq!(sent(&mut server, ms(5)).len(), answers);
+    }
 }
 
 #[test]

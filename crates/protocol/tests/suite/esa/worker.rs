@@ -251,6 +251,49 @@ fn stays_until_all_are_done() {
 }
 
 #[test]
+fn says_farewell_in_packets_until_all_have() {
+    let mut worker = repairing(1);
+    let mut header = repr(&job(3), Kind::Parameter, 0, Bitmap(0b111), Flags::REPAIR);
+    header.priority = Repair::FAREWELL.code();
+    let dismissal = frame(&header, &[0, 0]);
+    sends(&mut worker, 0);
+    worker.leave();
+    // It lacks a result, so this cannot be of this run.
+    assert_eq!(sends(&mut worker, 0), []);
+    result(&mut worker, 1, 0);
+    let farewell = (1, Flags::REPAIR, Repair::FAREWELL.code());
+    assert_eq!((sends(&mut worker, 1), sends(&mut worker, 1)), (vec![farewell], vec![]));
+    let mut times = vec![ms(1)];
+    while times.len() < 5 {
+        let at = worker.poll_timeout().unwrap();
+        worker.handle_timeout(at);
+        times.extend(sent(&mut worker, at).iter().map(|_| at));
+    }
+    assert_eq!(times, [1, 2, 4, 8, 16].map(ms));
+    assert!(!worker.is_dismissed());
+    worker.handle_frame(ms(20), &dismissal);
+    assert!(worker.is_dismissed());
+    worker.handle_timeout(ms(40));
+    assert_eq!(sends(&mut worker, 40), []);
+}
+
+#[test]
+fn queries_of_the_agent_are_answered_in_packets() {
+    let mut worker = repairing(20);
+    sends(&mut worker, 0);
+    let code = |what| Repair { what, float: false }.code();
+    query(&mut worker, 1, 2, false);
+    assert_eq!(sends(&mut worker, 1), [(2, Flags::REPAIR, code(Repaired::Contribution))]);
+    result(&mut worker, 1, 1);
+    query(&mut worker, 1, 1, false);
+    assert_eq!(sends(&mut worker, 1), [(1, Flags::REPAIR, code(Repaired::Result))]);
+    assert_eq!(said(&mut worker), []);
+    // What is far ahead cannot be sent.
+    query(&mut worker, 1, 18, false);
+    assert_eq!(said(&mut worker), [FromWorker::NotSent { sequence: Sequence(18) }]);
+}
+
+#[test]
 fn an_early_dismissal_is_ignored() {
     let mut worker = loaded(1);
     worker.handle_message(ms(0), ToWorker::Dismissed);
