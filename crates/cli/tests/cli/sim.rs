@@ -166,3 +166,20 @@ fn options_of_other_fabrics_are_refused() {
     let line = fail(&["run", job, "--fabric", "sim", "--target", "stratum"]);
     assert!(line.contains("tributary controller --target stratum"), "{line}");
 }
+
+/// A connection on which only the last messages are left loses each of their segments several times in a burst, and
+/// doubles its timeout each time.
+#[test]
+fn no_job_of_esa_waits_at_its_end_for_connections_that_lose_segments() {
+    let file = JobFile::new(
+        "protocol = \"esa\"\n[topology]\nkind = \"star\"\nworkers = 3\n[switch]\npool = 256\n\
+         [faults]\nloss = 0.10\nburst = 4\n\
+         [[job]]\nworkload = { kind = \"random\", tensors = 4, bytes = \"64KB\" }\n",
+    );
+    for seed in 1..=12 {
+        let report = report(&file.name(), "sim", &["--seed", &seed.to_string()]);
+        assert_verified(&report);
+        let seconds = report["seconds"].as_f64().unwrap();
+        assert!(seconds < 1.0, "seed {seed}: {seconds} s");
+    }
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tributary_protocol::{LaterResults, Recovery};
+use tributary_protocol::Recovery;
 
 use crate::studies::training::Setup;
 
