@@ -21,7 +21,7 @@ class Waiting(NamedTuple):
 
     #: The longest time, in seconds. None stands for the group's timeout.
     timeout: float | None = None
-    #: Whether it does so before anything else, so that its own thread can end the collective.
+    #: Whether the caller waits right after the call. Its own thread then ends the collective.
     at_once: bool = False
 
     @classmethod
@@ -58,7 +58,7 @@ class TributaryWork(Work):
         self._ended = threading.Event()
         self._error: BaseException | None = None
         self._handles: list[Handle] = []
-        # Those that nothing ends but a wait, with what is called in the end.
+        # Handles without a callback: `wait` ends them. Each with its callback.
         self._unwatched: list[tuple[Handle, Callable[[BaseException | None], None]]] = []
         self._outcome: Future[Any] = Future(devices=list(devices))
         # C++ code, such as DDP's reducer, only sees an exception that is raised in a callback.
@@ -125,18 +125,23 @@ class TributaryWork(Work):
     def _end_unwatched(self, seconds: float | None) -> None:
         # A thread of its own would have to be woken, and take the interpreter's lock from this one.
         while self._unwatched:
-            handle, end = self._unwatched.pop()
+            handle, end = self._unwatched[-1]
+            error = None
             try:
                 handle.wait(seconds)
-            except Error as error:
-                end(error)
+            except Error as problem:
+                error = problem
             except BaseException:
                 # Ctrl-C, for example: the collective goes on.
-                handle.add_done_callback(end)
                 self._watch()
                 raise
-            else:
-                end(None)
+            self._unwatched.pop()
+            try:
+                end(error)
+            except BaseException as problem:
+                self.end_part(problem)
+                self._watch()
+                raise
 
     def get_future(self) -> Future[Any]:
         """The future of the tensors. Its error is a `RuntimeError` with the text of the cause."""

@@ -263,10 +263,10 @@ fn over_links_that_lose_everything_no_job_succeeds() {
 
 #[test]
 fn tcp_messages_take_the_time_of_the_links() {
-    // A worker that has its sums stays until it is dismissed over TCP: the handshake, the goodbye
+    // With the papers' rules, a worker that has its sums stays until it is dismissed over TCP: the handshake, the goodbye
     // and its answer cross two links four times in total.
     let file = JobFile::new(
-        "protocol = \"esa\"\n[faults]\ndelay = \"50ms\"\n[[job]]\nworkers = 2\n\
+        "protocol = { kind = \"esa\", recovery = \"papers\" }\n[faults]\ndelay = \"50ms\"\n[[job]]\nworkers = 2\n\
          workload = { kind = \"random\", tensors = 1, elements = 10 }\n",
     );
     for fabric in fabrics() {

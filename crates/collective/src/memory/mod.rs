@@ -56,8 +56,8 @@ const LEAD: Duration = Duration::from_secs(1);
 /// Looks at the other ranks before a sleep, if each can have a processor.
 const LOOKS: u32 = 2_000;
 
-/// Looks after these, each after other threads had the processor, if at most two ranks share one. Without them, two
-/// ranks on one processor take turns in their sleeps for long: the scheduler sees nothing to move to an idle one.
+/// Number of further looks, each after a yield, if at most two ranks share a processor. Without them, two ranks on one
+/// processor take turns in their sleeps for long: the scheduler sees nothing to move to an idle one.
 const YIELDS: u32 = 500;
 
 /// Bytes up to which every rank adds all values.
@@ -635,12 +635,16 @@ impl Shared {
                 std::hint::spin_loop();
                 continue;
             }
-            if yields > 0 {
+            let sleeps = yields == 0;
+            // A yield may take long if other threads want the processor.
+            if sleeps || yields.is_multiple_of(32) {
+                self.look(outcome, missing)?;
+            }
+            if !sleeps {
                 yields -= 1;
                 thread::yield_now();
                 continue;
             }
-            self.look(outcome, missing)?;
             self.segment.sleep(turn, SLEEP);
         }
     }

@@ -146,7 +146,7 @@ impl How {
     fn finish(self, totals: &mut [f64]) {
         match self.divisor {
             None => {}
-            // It has an exact reciprocal, and a multiplication takes a tenth of the time.
+            // A power of two has an exact reciprocal, and a multiplication takes a tenth of the time.
             Some(ranks) if ranks.is_power_of_two() => scale(totals, 1.0 / ranks as f64),
             Some(ranks) => divide(totals, ranks as f64),
         }

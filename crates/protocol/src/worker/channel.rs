@@ -236,7 +236,7 @@ impl Worker {
     }
 
     fn on_question(&mut self, sequence: u32, float: bool) {
-        // What is long fills a channel that has lost a few packets.
+        // Values would fill a TCP connection that has lost segments.
         let round = Round::first(sequence);
         let in_packets = !self.only_reminds()
             && (self.fragments.ask(round, float) || self.hand_over_result(round));

@@ -270,7 +270,7 @@ fn microbenchmark(effort: Effort) -> Study {
         notes: notes(&[
             "Jobs of four workers send tensors without pauses. Odd and even jobs share four hosts \
              each, and a host of parameter servers (§7.1.3); 1 MB of switch memory; no delays of \
-             workers. Packets of SwitchML have 32 values, which are the 180 bytes of the paper. The \
+             workers. Packets of SwitchML have 32 values in 184 bytes, 180 in the paper. The \
              paper, on its testbed: up to 1.39 × SwitchML and 1.18 × ATP, more with larger tensors \
              and fewer jobs.",
         ]),
@@ -364,7 +364,7 @@ fn halving(effort: Effort) -> Study {
     let series = [ATP, ESA, ALWAYS];
     let rules = [
         ("both", LaterResults::Halve),
-        ("none", LaterResults::Ignore),
+        ("neither", LaterResults::Ignore),
         ("ATP (as in the figures)", LaterResults::ByProtocol),
     ];
     let values: Vec<_> = (0_u32..)
@@ -387,7 +387,8 @@ fn halving(effort: Effort) -> Study {
         panels: MIXES.map(of).to_vec(),
         notes: notes(&[
             "Eight jobs of eight workers. Three results of later packets make a worker recover the packet \
-             in both protocols. With ATP they also halve its window, as for a lost packet. ESA uses \
+             in both protocols. By ATP's rules they also halve its window, as a lost packet does; the rows \
+             apply this to both, to neither, or to ATP only. ESA uses \
              ATP's window and congestion control (§5.1), but its switches send results themselves, \
              which overtake those of the parameter server without any loss.",
         ]),

@@ -8,7 +8,7 @@ use tributary_wire::{Flags, JobId, Kind, Protocol, Sequence, WorkerIndex, Worker
 use super::rounds::Cause;
 use super::watch::Watch;
 use super::{Agent, Served, ToPeer};
-use crate::Time;
+use crate::{Recovery, Time};
 
 impl Agent {
     /// Handles a message of a worker.
@@ -206,9 +206,11 @@ impl Agent {
             return;
         };
         served.finished |= worker;
-        // Others may have said it to the server alone, in packets.
-        self.messages
-            .push_back(ToPeer::Server { job, message: ToServer::Finished { workers: worker } });
+        if served.config.timing.recovery == Recovery::Rack {
+            // Others may have said it to the server alone, in packets.
+            let message = ToServer::Finished { workers: worker };
+            self.messages.push_back(ToPeer::Server { job, message });
+        }
         let everyone = served.config.job.everyone();
         if served.finished == everyone {
             // Entries that late copies opened at the server are obsolete.

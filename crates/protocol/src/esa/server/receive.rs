@@ -105,7 +105,7 @@ impl Server {
     /// answer; one that misses that says farewell again.
     fn on_farewell(&mut self, workers: WorkerSet) {
         self.farewells |= workers;
-        if !self.everyone().is_subset(self.farewells) {
+        if !self.have_all_gone() {
             return;
         }
         self.dismissal = true;
@@ -114,6 +114,11 @@ impl Server {
             self.stats.over += 1;
             self.messages.push_back(FromServer::Closed { sequence: Sequence(gone) });
         }
+    }
+
+    /// Whether all workers have said farewell.
+    fn have_all_gone(&self) -> bool {
+        self.everyone().is_subset(self.farewells)
     }
 
     /// Whether a packet that arrives now can be a reaction to one sent at `sent`.
@@ -285,7 +290,7 @@ impl Server {
         if self.entries.get(sequence).is_some() {
             return true;
         }
-        if self.entries.is_over(sequence) {
+        if self.entries.is_over(sequence) || self.have_all_gone() {
             self.stats.stale += 1;
             return false;
         }

@@ -239,6 +239,10 @@ fn farewells_of_all_workers_close_all_entries_and_each_further_one_is_answered()
     // Its answer was lost.
     repair(&mut server, 4, 2, Repaired::Farewell, [0, 0]);
     assert_eq!(sent(&mut server, ms(5)), [(answer, vec![0, 0])]);
+    // Nobody is there who would complete what late copies begin.
+    gradient(&mut server, 3, 0b001, [1, 1]);
+    repair(&mut server, 3, 1, Repaired::Contribution, [1, 1]);
+    assert_eq!((told(&mut server), server.pending_tasks(), server.stats().stale), (vec![], 0, 2));
 }
 
 #[test]
