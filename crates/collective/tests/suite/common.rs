@@ -57,6 +57,24 @@ pub(crate) fn is_average(call: usize) -> bool {
     call % 2 == 1
 }
 
+/// After a first sum, which `barrier` ends, a rank leaves the group by `leave`. Returns the error of the second sum at the
+/// others.
+pub(crate) fn leave_after_a_sum(
+    (rank, leaver): (usize, usize),
+    group: &dyn Group,
+    barrier: &Barrier,
+    leave: fn(&dyn Group),
+) -> Option<String> {
+    assert_eq!(wait(group, ones(100)), Ok(()));
+    // Otherwise the news of the end may come before the sum.
+    barrier.wait();
+    if rank == leaver {
+        leave(group);
+        return None;
+    }
+    Some(wait(group, ones(100)).unwrap_err().to_string())
+}
+
 /// Of three ranks, rank 0 makes no call, and rank 1 loses patience, which ends the call at rank 2, too. Returns the
 /// error of a rank.
 pub(crate) fn wait_for_a_late_rank(

@@ -12,7 +12,9 @@ use tributary_collective::{
     Settings, Values, tunnels,
 };
 
-use super::common::{self, TIMEOUT, check_late, lend, wait, wait_for_a_late_rank};
+use super::common::{
+    self, TIMEOUT, check_late, leave_after_a_sum, lend, wait, wait_for_a_late_rank,
+};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -449,27 +451,14 @@ fn great_values_do_not_make_others_zero() {
 fn a_rank_that_dies_leaves_or_is_late_is_named() {
     let (begin, barrier) = (Instant::now(), Barrier::new(3));
     let errors = group("", 3, |rank, communicator| {
-        assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
-        // Otherwise the news of the end may come before the sum.
-        barrier.wait();
-        if rank == 2 {
-            communicator.abort();
-            return None;
-        }
-        Some(wait(communicator, reduce(vec![1.0; 100])).unwrap_err().to_string())
+        leave_after_a_sum((rank.into(), 2), communicator, &barrier, |group| group.abort())
     });
     let gone = "rank 2 gave up: it was aborted";
     assert_eq!(errors, [Some(gone.into()), Some(gone.into()), None]);
     assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
 
     let errors = group("", 3, |rank, communicator| {
-        assert_eq!(wait(communicator, reduce(vec![1.0; 100])), Ok(()));
-        barrier.wait();
-        if rank == 1 {
-            communicator.close();
-            return None;
-        }
-        Some(wait(communicator, reduce(vec![1.0; 100])).unwrap_err().to_string())
+        leave_after_a_sum((rank.into(), 1), communicator, &barrier, |group| group.close())
     });
     let left = "rank 1 has left the group after 1 calls, and this rank made 2";
     assert_eq!(errors, [Some(left.into()), None, Some(left.into())]);

@@ -11,7 +11,8 @@ use tributary_collective::settings::{self, NonFinite};
 use tributary_collective::{Call, ElementType, Error, Group, Values};
 
 use super::common::{
-    TIMEOUT, check_late, is_average, lend, ones, reduce, reduce_all, wait, wait_for_a_late_rank,
+    TIMEOUT, check_late, is_average, leave_after_a_sum, lend, ones, reduce, reduce_all, wait,
+    wait_for_a_late_rank,
 };
 
 /// Runs `work` at each rank of a group, and returns what each rank returned.
@@ -165,12 +166,7 @@ fn a_rank_that_gives_up_leaves_or_is_late_is_named() {
     let begin = Instant::now();
     let barrier = Barrier::new(3);
     let errors = group(NonFinite::Propagate, 3, |rank, communicator| {
-        assert_eq!(wait(communicator, ones(100)), Ok(()));
-        if rank == 2 {
-            communicator.abort();
-            return None;
-        }
-        Some(wait(communicator, ones(100)).unwrap_err().to_string())
+        leave_after_a_sum((rank, 2), communicator, &barrier, |group| group.abort())
     });
     let gone = "rank 2 gave up: it was aborted";
     assert_eq!(errors, [Some(gone.into()), Some(gone.into()), None]);
@@ -187,12 +183,7 @@ fn a_rank_that_gives_up_leaves_or_is_late_is_named() {
     });
 
     let errors = group(NonFinite::Propagate, 3, |rank, communicator| {
-        assert_eq!(wait(communicator, ones(100)), Ok(()));
-        if rank == 0 {
-            communicator.close();
-            return None;
-        }
-        Some(wait(communicator, ones(100)).unwrap_err().to_string())
+        leave_after_a_sum((rank, 0), communicator, &barrier, |group| group.close())
     });
     let left = "rank 0 has left the group after 1 calls, and this rank made 2";
     assert_eq!(errors, [None, Some(left.into()), Some(left.into())]);

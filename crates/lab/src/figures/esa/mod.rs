@@ -159,6 +159,12 @@ fn numbers(values: &[u32]) -> Vec<(u32, f64, String)> {
     values.iter().map(|&value| (value, f64::from(value), value.to_string())).collect()
 }
 
+/// Values by their names.
+fn named<T: Copy>(values: &[(&str, T)]) -> Vec<(T, f64, String)> {
+    let number = |(at, &(name, value)): (u32, &(&str, T))| (value, f64::from(at), name.to_owned());
+    (0..).zip(values).map(number).collect()
+}
+
 fn names(series: &[Series]) -> Vec<String> {
     series.iter().map(|series| series.0.to_owned()).collect()
 }
@@ -367,10 +373,7 @@ fn halving(effort: Effort) -> Study {
         ("neither", LaterResults::Ignore),
         ("ATP (as in the figures)", LaterResults::ByProtocol),
     ];
-    let values: Vec<_> = (0_u32..)
-        .zip(rules)
-        .map(|(at, (name, rule))| (rule, f64::from(at), name.to_owned()))
-        .collect();
+    let values = named(&rules);
     let of = |mix: Mix| {
         let setup = |rule| {
             let mut setup = effort.setup(mix, 8, 8);
@@ -429,14 +432,11 @@ const CHANGES: [Change; 11] = [
 
 fn causes(effort: Effort) -> Study {
     let series = [ATP, ESA, ALWAYS];
-    let values: Vec<(Change, f64, String)> = (0..)
-        .zip(CHANGES)
-        .map(|(at, change)| (change, f64::from(at), change.0.to_owned()))
-        .collect();
+    let values = named(&CHANGES);
     let of = |mix: Mix| {
-        let setup = |change: Change| {
+        let setup = |change: fn(&mut Setup)| {
             let mut setup = effort.setup(mix, 8, 8);
-            (change.1)(&mut setup);
+            change(&mut setup);
             setup
         };
         panel(mix.0, "change", Quantity::Jct, &series, &values, setup)
