@@ -2,6 +2,7 @@
 
 mod aimd;
 mod dctcp;
+mod room;
 
 use std::fmt;
 
@@ -9,6 +10,7 @@ use tributary_wire::Sequence;
 
 pub use aimd::Aimd;
 pub use dctcp::Dctcp;
+pub(crate) use room::Room;
 
 /// Controls the congestion window.
 pub trait Controller: fmt::Debug + Send {

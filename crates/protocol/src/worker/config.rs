@@ -31,6 +31,12 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
+    /// Whether the worker acts on collisions in the switches' memory (ESA).
+    pub(super) fn minds_memory(&self) -> bool {
+        let Timing { recovery, readings, .. } = self.timing;
+        self.job.protocol == Protocol::Esa && recovery == Recovery::Rack && !readings.blind
+    }
+
     /// The initial congestion window in packets.
     pub(super) fn initial_window(&self) -> u32 {
         let packet = 4 * u32::from(self.job.values_per_packet).max(1);

@@ -62,7 +62,7 @@ pub use config::WorkerConfig;
 pub use report::{Event, Failure, ReassignError, Stats, SubmitError};
 pub use tensor::{Point, Scales, Tensor, TensorId, Terms};
 
-use crate::congestion::{Aimd, Controller, Dctcp};
+use crate::congestion::{Aimd, Controller, Dctcp, Room};
 use crate::numbering::Numbering;
 use crate::pacing::{Pacer, Rate};
 use crate::priority::Priority;
@@ -111,6 +111,8 @@ pub struct Worker {
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
+    /// What the memory of the switches allows (ESA, with the default rules).
+    room: Option<Room>,
     pacer: Pacer,
     /// State of ESA's reliable channel.
     channel: Option<Channel>,
@@ -159,6 +161,7 @@ impl Worker {
             tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
+            room: config.minds_memory().then(|| Room::new(config.job.slots, config.job.workers())),
             pacer: Pacer::new(config.rate),
             channel: config.job.protocol.has_reminder_agent().then(|| Channel::new(&config.job)),
             handover: Handover::of(&config.job),

@@ -41,7 +41,7 @@ use tributary_wire::{
 };
 
 use crate::addressing::Tasks;
-use crate::rtt::RttEstimator;
+use crate::rtt::{Least, RttEstimator};
 use crate::stats::{Rejected, add_counters};
 use crate::{ConfigError, Endpoint, JobConfig, Time, Timing};
 use watch::Watch;
@@ -98,6 +98,8 @@ pub struct Stats {
     pub reminded: u64,
     /// Entries watched.
     pub watched: u64,
+    /// Times that switches were polled for an entry, before its timer.
+    pub polls: u64,
     /// Rounds begun by the entry's timer.
     pub timeouts: u64,
     /// Rounds begun by three contributions to later tasks.
@@ -127,7 +129,7 @@ pub struct Stats {
     pub rejected: u64,
 }
 
-add_counters!(Stats: reminded, watched, timeouts, dup_acks, urgent, reminders, fetched, absent, stale, queries, values, results, not_sent, over, rejected);
+add_counters!(Stats: reminded, watched, polls, timeouts, dup_acks, urgent, reminders, fetched, absent, stale, queries, values, results, not_sent, over, rejected);
 
 /// A job of the agent.
 #[derive(Clone, Debug)]
@@ -135,6 +137,8 @@ struct Served {
     config: AgentJob,
     tasks: Tasks,
     rtt: RttEstimator,
+    /// The shortest time from a reminder to its answer.
+    answer: Least,
     watches: BTreeMap<u32, Watch>,
     /// The workers that each switch sums.
     below: Vec<WorkerSet>,
@@ -169,6 +173,7 @@ impl Agent {
         let below = config.switches.iter().map(|target| racks.members(target.rack, target.members));
         let served = Served {
             rtt: RttEstimator::new(config.timing.rtt),
+            answer: Least::default(),
             watches: BTreeMap::new(),
             below: below.collect::<Option<_>>().ok_or(ConfigError::Targets)?,
             finished: WorkerSet::EMPTY,

@@ -105,7 +105,7 @@ impl Agent {
 
     /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has already
     /// validated the frame.
-    pub fn handle_packet(&mut self, _now: Time, packet: &Packet<&[u8]>) {
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let id = packet.job();
         let Some(served) = self.jobs.get_mut(&id) else {
             self.rejected.other_job += 1;
@@ -127,7 +127,7 @@ impl Agent {
         } else {
             match job.racks.members(packet.rack(), packet.bitmap()) {
                 Some(workers) if !workers.is_empty() => {
-                    self.on_answer(packet, workers, fetched);
+                    self.on_answer(now, packet, workers, fetched);
                     return;
                 }
                 _ => &mut self.rejected.wrong_bitmap,
@@ -136,7 +136,7 @@ impl Agent {
         *reason += 1;
     }
 
-    fn on_answer(&mut self, packet: &Packet<&[u8]>, workers: WorkerSet, fetched: bool) {
+    fn on_answer(&mut self, now: Time, packet: &Packet<&[u8]>, workers: WorkerSet, fetched: bool) {
         let (job, sequence) = (packet.job(), packet.sequence());
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
@@ -153,7 +153,7 @@ impl Agent {
             self.tell_server(job, ToServer::Partial { sequence, workers, marked, values });
             self.got(job, sequence.0, workers);
         }
-        self.answered(job, sequence.0);
+        self.answered(now, job, sequence.0);
     }
 
     /// The server is about to merge these values and will report it. A server in another process
@@ -177,10 +177,11 @@ impl Agent {
         float: bool,
         urgent: bool,
     ) {
-        let Some(Served { config, finished, watches, rtt, stats, .. }) = self.jobs.get_mut(&job)
-        else {
+        let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
+        let at = now + served.pause(0).unwrap_or_else(|| served.rtt.base_timeout());
+        let Served { config, finished, watches, stats, .. } = served;
         if *finished == config.job.everyone() {
             self.tell_server(job, ToServer::Over { sequence: Sequence(sequence) });
             return;
@@ -188,7 +189,6 @@ impl Agent {
         let due = &mut self.due;
         let watch = watches.entry(sequence).or_insert_with(|| {
             stats.watched += 1;
-            let at = now + rtt.base_timeout();
             due.insert((at, job, sequence));
             Watch::new(missing, float, now, at)
         });

@@ -1,10 +1,13 @@
 //! When the agent begins a round, and what the round does.
 
-use tributary_wire::channel::ToWorker;
-use tributary_wire::{JobId, Sequence};
+use std::time::Duration;
 
+use tributary_wire::channel::ToWorker;
+use tributary_wire::{JobId, Sequence, WorkerSet};
+
+use super::watch::Watch;
 use super::{Agent, Served, ToPeer};
-use crate::Time;
+use crate::{Recovery, Time, Timing};
 
 /// Number of contributions to later tasks that count as a "dupACK" (ESA §5.1).
 const LATER_CONTRIBUTIONS: u8 = 3;
@@ -20,13 +23,54 @@ pub(super) enum Cause {
     Urgent,
 }
 
+impl Served {
+    /// How long the agent waits until it polls the switches for an entry, after this number of polls.
+    /// `None` if the entry's timer is to begin a round instead.
+    ///
+    /// The wait begins with the time that an answer takes, and doubles: a task is then completed at most
+    /// about twice as late as its last value allows, and one that waits for a slow worker costs few
+    /// packets.
+    pub(super) fn pause(&self, polls: u32) -> Option<Duration> {
+        let Timing { recovery, readings, .. } = self.config.timing;
+        if recovery != Recovery::Rack || readings.blind {
+            return None;
+        }
+        let pause = self.answer.get()?.saturating_mul(1_u32.checked_shl(polls)?);
+        (pause < self.rtt.base_timeout()).then_some(pause)
+    }
+}
+
 impl Agent {
     pub(super) fn on_timers(&mut self, now: Time) {
         while let Some((at, job, sequence)) = self.due.first().copied()
             && at <= now
         {
-            self.round(now, job, sequence, Cause::Timer);
+            if !self.poll(now, job, sequence) {
+                self.round(now, job, sequence, Cause::Timer);
+            }
         }
+    }
+
+    /// Fetches what the switches hold of a task by now. Returns false if its timer is to begin a round.
+    fn poll(&mut self, now: Time, job: JobId, sequence: u32) -> bool {
+        let Some(served) = self.jobs.get_mut(&job) else { return false };
+        let Some(polls) = served.watches.get(&sequence).map(|watch| watch.polls) else {
+            return false;
+        };
+        if served.pause(polls).is_none() {
+            return false;
+        }
+        let due = now + served.pause(polls + 1).unwrap_or_else(|| served.rtt.base_timeout());
+        let Some(watch) = served.watches.get_mut(&sequence) else { return false };
+        served.stats.polls += 1;
+        self.due.remove(&(watch.due, job, sequence));
+        self.due.insert((due, job, sequence));
+        watch.due = due;
+        watch.polls += 1;
+        remind(&served.below, watch, now, |switch| {
+            self.reminders.push_back((job, sequence, switch))
+        });
+        true
     }
 
     /// A contribution to a task reached the server. Counts it for the watched earlier tasks.
@@ -86,22 +130,19 @@ impl Agent {
         watch.pursued = true;
         watch.ask = cause != Cause::DupAck;
         watch.asked = false;
-        watch.awaited = 0;
-        for (number, members) in below.iter().enumerate() {
-            if !members.is_disjoint(watch.missing) {
-                watch.awaited += 1;
-                self.reminders.push_back((job, sequence, number));
-            }
-        }
+        // Its queries, or the next timer, are what the entry needs now.
+        watch.polls = u32::BITS;
+        remind(below, watch, now, |switch| self.reminders.push_back((job, sequence, switch)));
         if watch.awaited == 0 || repeated {
             self.ask(job, sequence);
         }
     }
 
     /// Handles the answer of a switch.
-    pub(super) fn answered(&mut self, job: JobId, sequence: u32) {
-        let watch = self.jobs.get_mut(&job).and_then(|served| served.watches.get_mut(&sequence));
-        if let Some(watch) = watch {
+    pub(super) fn answered(&mut self, now: Time, job: JobId, sequence: u32) {
+        let Some(served) = self.jobs.get_mut(&job) else { return };
+        if let Some(watch) = served.watches.get_mut(&sequence) {
+            served.answer.add(now - watch.reminded);
             watch.awaited = watch.awaited.saturating_sub(1);
             if watch.awaited == 0 && watch.ask {
                 self.ask(job, sequence);
@@ -124,6 +165,18 @@ impl Agent {
             served.stats.queries += 1;
             let message = ToWorker::Query { sequence: Sequence(sequence), float };
             self.messages.push_back(ToPeer::Worker { job, worker, message });
+        }
+    }
+}
+
+/// Sends a reminder to each switch that may hold missing values.
+fn remind(below: &[WorkerSet], watch: &mut Watch, now: Time, mut send: impl FnMut(usize)) {
+    watch.awaited = 0;
+    watch.reminded = now;
+    for (switch, members) in below.iter().enumerate() {
+        if !members.is_disjoint(watch.missing) {
+            watch.awaited += 1;
+            send(switch);
         }
     }
 }

@@ -17,6 +17,10 @@ pub(super) struct Watch {
     pub(super) due: Time,
     /// Before this time, only the timer begins a round.
     pub(super) rest_until: Time,
+    /// Number of polls, [`u32::BITS`] if there are to be no more.
+    pub(super) polls: u32,
+    /// When the switches were last reminded.
+    pub(super) reminded: Time,
     /// Number of rounds that the timer began.
     pub(super) timeouts: u32,
     /// Number of contributions to later tasks.
@@ -41,6 +45,8 @@ impl Watch {
             since: now,
             due,
             rest_until: now,
+            polls: 0,
+            reminded: now,
             timeouts: 0,
             later: 0,
             fast: false,

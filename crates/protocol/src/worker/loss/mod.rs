@@ -130,6 +130,14 @@ impl Rules {
         }
     }
 
+    /// Whether a later fragment is complete, which all workers send after this one.
+    pub(super) fn has_passed(&self, fragment: u32) -> bool {
+        match self {
+            Self::Rack(rack) => rack.has_passed(fragment),
+            Self::Papers(_) => false,
+        }
+    }
+
     /// The next fragment to resend because of a timeout, within the allowance.
     pub(super) fn next_suspect(&mut self, fragments: &Fragments) -> Option<u32> {
         match self {

@@ -152,6 +152,11 @@ impl Rack {
         silence.unwrap_or(self.bounds.min).min(self.bounds.max)
     }
 
+    /// Whether a later fragment is complete.
+    pub(super) fn has_passed(&self, fragment: u32) -> bool {
+        fragment < self.reached
+    }
+
     /// Whether a fragment above the lowest is complete.
     fn has_hole(&self, fragments: &Fragments) -> bool {
         !fragments.nothing_outstanding() && fragments.base() < self.reached
