@@ -20,8 +20,8 @@ pub struct Network {
     pub switch: SwitchSettings,
     /// A job fails if one of its workers is silent for longer than this while others wait for it.
     pub worker_timeout: Duration,
-    /// Bounds of the endpoints' retransmission timeouts: the protocol's own, unless the switches
-    /// are slow.
+    /// Bounds of the endpoints' retransmission timeouts: those of the file, or longer ones where the
+    /// switches are slow.
     pub timeouts: RttConfig,
     /// Loss detection rules of workers.
     pub recovery: Recovery,
@@ -29,7 +29,7 @@ pub struct Network {
     pub addressing: Addressing,
     /// The code of priorities (ESA).
     pub priorities: Code,
-    /// Rules of ESA that experiments replace; no file does.
+    /// How rules are read that the papers leave open. Files set `later_results`; experiments set the rest.
     pub readings: Readings,
 }
 

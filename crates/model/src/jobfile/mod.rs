@@ -23,8 +23,6 @@ use std::time::Duration;
 
 use crate::{Network, Scenario, Topology};
 use tributary_base::document::{Document, Kind};
-use tributary_protocol::Readings;
-use tributary_protocol::rtt::RttConfig;
 
 pub use tributary_base::document::{Error, Fault};
 
@@ -171,6 +169,7 @@ fn read(
         },
     };
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
+    let recovery = protocol::recovery(&document)?;
     Ok(Scenario {
         name,
         seed,
@@ -180,11 +179,11 @@ fn read(
             protocol: raw.protocol(),
             switch,
             worker_timeout,
-            timeouts: RttConfig::default(),
-            recovery: protocol::recovery(&document)?,
+            timeouts: protocol::timeouts(&document)?,
+            recovery,
             addressing: raw.addressing()?,
             priorities: raw.priorities()?,
-            readings: Readings::default(),
+            readings: protocol::readings(&document, recovery)?,
         },
         orchestration,
         jobs,

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use tributary_base::document::{Error, Item, Table, suggest};
 use tributary_protocol::priority::Code;
-use tributary_protocol::{Addressing, Recovery};
+use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{Addressing, LaterResults, Readings, Recovery};
 
 use crate::jobfile::LONGEST;
 use crate::{Aggregation, Preemption, Profile, Protocol, SwitchId, Topology};
 
 /// Keys of `[protocol]`.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 15] = [
     "kind",
     "values_per_packet",
     "scale",
@@ -24,6 +25,10 @@ const KEYS: [&str; 11] = [
     "recovery",
     "addressing",
     "priority_unit",
+    "later_results",
+    "initial_timeout",
+    "min_timeout",
+    "max_timeout",
 ];
 /// The protocols for which the switches have a program.
 fn protocols() -> [(&'static str, Protocol); 4] {
@@ -33,6 +38,8 @@ const AGGREGATIONS: [(&str, Aggregation); 2] =
     [("network", Aggregation::Network), ("server", Aggregation::Server)];
 const RECOVERIES: [(&str, Recovery); 2] =
     [(Recovery::Rack.name(), Recovery::Rack), (Recovery::Papers.name(), Recovery::Papers)];
+const LATER_RESULTS: [(&str, LaterResults); 2] =
+    [("halve", LaterResults::Halve), ("leave", LaterResults::Ignore)];
 const ADDRESSINGS: [(&str, Addressing); 3] = [
     (Addressing::Default.name(), Addressing::Default),
     (Addressing::Hashed.name(), Addressing::Hashed),
@@ -75,6 +82,50 @@ pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
 /// `[protocol] recovery`.
 pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
     settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
+}
+
+/// `[protocol] later_results`: without it, what three later results do depends on the protocol.
+pub(crate) fn readings(document: &Table<'_>, recovery: Recovery) -> Result<Readings, Error> {
+    let settings = settings(document)?;
+    let default = Readings::default();
+    let Some(item) = settings.get("later_results") else { return Ok(default) };
+    if recovery != Recovery::Papers {
+        return Err(item.fault(
+            format!(
+                "{} means nothing with the recovery \"{}\", which does not count later results",
+                item.name(),
+                recovery.name()
+            ),
+            format!("write `recovery = \"papers\"` into [protocol], or leave {} out", item.name()),
+        ));
+    }
+    Ok(Readings { later_results: item.choice(&LATER_RESULTS)?, ..default })
+}
+
+/// Range of retransmission timeouts.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(60);
+
+/// `[protocol] initial_timeout`, `min_timeout` and `max_timeout`.
+pub(crate) fn timeouts(document: &Table<'_>) -> Result<RttConfig, Error> {
+    let settings = settings(document)?;
+    let read = |key: &str, default| settings.or(key, default, |item| item.duration(TIMEOUTS));
+    let default = RttConfig::default();
+    let timeouts = RttConfig {
+        initial: read("initial_timeout", default.initial)?,
+        min: read("min_timeout", default.min)?,
+        max: read("max_timeout", default.max)?,
+    };
+    let RttConfig { initial, min, max } = timeouts;
+    for (key, timeout) in [("min_timeout", min), ("initial_timeout", initial)] {
+        if timeout > max {
+            let written = if settings.get(key).is_some() { key } else { "max_timeout" };
+            return Err(settings.place_of(written).fault(
+                format!("`{key}` is {timeout:?}, longer than `max_timeout`, which is {max:?}"),
+                format!("choose a shorter `{key}` or a longer `max_timeout`"),
+            ));
+        }
+    }
+    Ok(timeouts)
 }
 
 /// Range of the value of one level of a linear code of priorities.

@@ -675,6 +675,50 @@ fn underflow_keys_are_checked() {
 }
 
 #[test]
+fn later_results_are_counted_by_the_papers_rules_only() {
+    assert_eq!(
+        refused("[protocol]\nlater_results = ‸\"leave\"\n[[job]]\n"),
+        "`later_results` means nothing with the recovery \"rack\", which does not count later results; \
+         write `recovery = \"papers\"` into [protocol], or leave `later_results` out"
+    );
+    refused("[protocol]\nrecovery = \"rack\"\nlater_results = ‸\"halve\"\n[[job]]\n");
+    assert_eq!(
+        refused("[protocol]\nrecovery = \"papers\"\nlater_results = ‸\"ignore\"\n[[job]]\n"),
+        "`later_results` cannot be \"ignore\"; choose one of `halve`, `leave`"
+    );
+    refused("[protocol]\nrecovery = \"papers\"\nlater_results = ‸true\n[[job]]\n");
+}
+
+#[test]
+fn timeouts_contradict_each_other() {
+    let protocol = |keys: &str| format!("[protocol]\n{keys}\n[[job]]\n");
+    assert_eq!(
+        refused(&protocol("min_timeout = ‸\"0ms\"")),
+        "`min_timeout` is 0ns, out of range; choose a value from 1µs to 60s"
+    );
+    refused(&protocol("max_timeout = ‸\"61s\""));
+    refused(&protocol("initial_timeout = ‸1"));
+    assert_eq!(
+        refused(&protocol(
+            "min_timeout = ‸\"5ms\"\ninitial_timeout = \"3ms\"\nmax_timeout = \"4ms\""
+        )),
+        "`min_timeout` is 5ms, longer than `max_timeout`, which is 4ms; choose a shorter `min_timeout` \
+         or a longer `max_timeout`"
+    );
+    assert_eq!(
+        refused(&protocol("initial_timeout = ‸\"200ms\"")),
+        "`initial_timeout` is 200ms, longer than `max_timeout`, which is 100ms; choose a shorter \
+         `initial_timeout` or a longer `max_timeout`"
+    );
+    // The value of `initial_timeout` is its default here.
+    assert_eq!(
+        refused(&protocol("max_timeout = ‸\"10ms\"")),
+        "`initial_timeout` is 20ms, longer than `max_timeout`, which is 10ms; choose a shorter \
+         `initial_timeout` or a longer `max_timeout`"
+    );
+}
+
+#[test]
 fn jobs_that_go_on() {
     refused("[[job]]\non_death = ‸\"restart\"\n");
     refused("[[job]]\nworkers = 3\non_death = \"continue\"\nmin_workers = ‸4\n");

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use tributary_model::jobfile::{load, parse};
 use tributary_model::{
-    Aggregation, Duty, End, HostId, JobSpec, Lane, LinkFaults, OnDeath, OnUnderflow, Preemption,
-    Profile, Protocol, Scenario, SwitchId, Topology, Workload, worker_index,
+    Aggregation, Duty, End, HostId, JobSpec, Lane, LinkFaults, Network, OnDeath, OnUnderflow,
+    Preemption, Profile, Protocol, Scenario, SwitchId, Topology, Workload, worker_index,
 };
 use tributary_protocol::priority::Code;
-use tributary_protocol::{Assignment, Mode};
+use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{Assignment, LaterResults, Mode, Readings};
 use tributary_wire::{Host, Mac, WorkerIndex};
 
 fn scenario(text: &str) -> Scenario {
@@ -204,6 +205,25 @@ fn jobs_override_the_protocol_table() {
     };
     assert_eq!(of(0), (16, 4, 100.0));
     assert_eq!(of(1), (32, 4, 2.5));
+}
+
+#[test]
+fn a_file_may_set_its_timeouts_and_what_later_results_do() {
+    let of = |keys: &str| {
+        let Network { timeouts, readings, .. } =
+            scenario(&format!("[protocol]\n{keys}[[job]]\n")).network;
+        (timeouts, readings)
+    };
+    let readings = Readings::default();
+    assert_eq!(of(""), (RttConfig::default(), readings));
+    let ms = Duration::from_millis;
+    let keys = "initial_timeout = \"2ms\"\nmin_timeout = \"3ms\"\nmax_timeout = \"4s\"\n";
+    let timeouts = RttConfig { initial: ms(2), min: ms(3), max: ms(4000) };
+    assert_eq!(of(keys), (timeouts, readings));
+    for (word, later_results) in [("halve", LaterResults::Halve), ("leave", LaterResults::Ignore)] {
+        let keys = format!("recovery = \"papers\"\nlater_results = \"{word}\"\n");
+        assert_eq!(of(&keys), (RttConfig::default(), Readings { later_results, ..readings }));
+    }
 }
 
 #[test]
