@@ -33,6 +33,32 @@ pub struct Network {
     pub readings: Readings,
 }
 
+impl Network {
+    /// The rules that a file's `[protocol]` or its profile sets for the whole network, in one line for people.
+    #[must_use]
+    pub fn rules(&self) -> String {
+        let Self { protocol, recovery, addressing, timeouts, readings, .. } = self;
+        let mut parts = vec![format!("protocol \"{}\"", protocol.name())];
+        parts.push(match recovery {
+            Recovery::Rack => format!("recovery \"{}\"", recovery.name()),
+            Recovery::Papers => {
+                let halve = readings.later_results.halve(*protocol);
+                let rule = if halve { "halve" } else { "leave" };
+                format!("recovery \"{}\", later results {rule} windows", recovery.name())
+            }
+        });
+        if !protocol.has_segments() {
+            parts.push(format!("addressing \"{}\"", addressing.name()));
+        }
+        if let Code::Linear { unit } = self.priorities {
+            parts.push(format!("priorities in units of {unit}"));
+        }
+        let RttConfig { initial, min, max } = timeouts;
+        parts.push(format!("timeouts of {min:?} to {max:?}, first {initial:?}"));
+        parts.join("; ")
+    }
+}
+
 /// Settings of all switches: compile-time constants of the P4 program, and queues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct SwitchSettings {

@@ -21,7 +21,7 @@ mod units;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Network, Scenario, Topology};
+use crate::{Scenario, Topology};
 use tributary_base::document::{Document, Kind};
 
 pub use tributary_base::document::{Error, Fault};
@@ -36,12 +36,13 @@ use jobs::Jobs;
 const KIND: Kind = Kind { name: "job file", page: "docs/start/job-files.md" };
 
 /// The keys of a job file.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "name",
     "seed",
     "timeout",
     "worker_timeout",
     "topology",
+    "profile",
     "protocol",
     "switch",
     "faults",
@@ -169,22 +170,11 @@ fn read(
         },
     };
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
-    let recovery = protocol::recovery(&document)?;
     Ok(Scenario {
         name,
         seed,
         timeout,
-        network: Network {
-            topology,
-            protocol: raw.protocol(),
-            switch,
-            worker_timeout,
-            timeouts: protocol::timeouts(&document)?,
-            recovery,
-            addressing: raw.addressing()?,
-            priorities: raw.priorities()?,
-            readings: protocol::readings(&document, recovery)?,
-        },
+        network: raw.network(topology, switch, worker_timeout)?,
         orchestration,
         jobs,
     })

@@ -139,6 +139,54 @@ fn protocols() {
 }
 
 #[test]
+fn profiles() {
+    assert_eq!(
+        refused("profile = ‸\"esa-papers\"\n[[job]]\n"),
+        "`profile` cannot be \"esa-papers\"; did you mean \"esa-paper\"?"
+    );
+    assert_eq!(
+        refused("profile = ‸\"p4inc\"\n[[job]]\n"),
+        "`profile` cannot be \"p4inc\"; choose one of `esa-paper`, `atp-paper`, `switchml-paper`"
+    );
+    refused("profile = ‸1\n[[job]]\n");
+    assert_eq!(
+        refused("[protocol]\n‸profile = \"esa-paper\"\n[[job]]\n"),
+        "unknown key `profile` in [protocol]; the keys there are `kind`, `values_per_packet`, `scale`, \
+         `max_underflow`, `on_underflow`, `slots`, `window`, `rate`, `recovery`, `addressing`, \
+         `priority_unit`, `later_results`, `initial_timeout`, `min_timeout`, `max_timeout`"
+    );
+}
+
+#[test]
+fn a_protocol_that_contradicts_the_profile() {
+    assert_eq!(
+        refused("profile = \"esa-paper\"\n[protocol]\nkind = ‸\"atp\"\n[[job]]\n"),
+        "`kind` is \"atp\", but the profile \"esa-paper\" is for \"esa\"; leave `kind` or `profile` out"
+    );
+    assert_eq!(
+        refused("protocol = ‸\"p4inc\"\nprofile = \"switchml-paper\"\n[[job]]\n"),
+        "`protocol` is \"p4inc\", but the profile \"switchml-paper\" is for \"switchml\"; leave `protocol` or \
+         `profile` out"
+    );
+    assert_eq!(
+        refused(
+            "profile = \"atp-paper\"\n[[job]]\nprotocol = \"atp\"\n[[job]]\nprotocol = ‸\"esa\"\n"
+        ),
+        "`protocol` is \"esa\", but the profile \"atp-paper\" is for \"atp\"; leave `protocol` or `profile` out"
+    );
+    refused("profile = \"atp-paper\"\nprotocol = ‸\"apt\"\n[[job]]\n");
+    assert_eq!(
+        refused("profile = \"atp-paper\"\n[[job]]\nlayers = ‸3\n"),
+        "`layers` means nothing to \"atp\", the protocol of this file; write `protocol = \"esa\"` at the \
+         top of the file instead of `profile`, or leave `layers` out"
+    );
+    refused("profile = \"switchml-paper\"\n[protocol]\naddressing = ‸\"hashed\"\n[[job]]\n");
+    refused("profile = \"esa-paper\"\n[protocol]\nmax_timeout = ‸\"500us\"\n[[job]]\n");
+    let rack = "recovery = \"rack\"\nlater_results = ‸\"halve\"\n";
+    refused(&format!("profile = \"esa-paper\"\n[protocol]\n{rack}[[job]]\n"));
+}
+
+#[test]
 fn keys_of_the_other_protocol() {
     assert_eq!(
         refused("[[job]]\nlayers = ‸3\n"),
