@@ -167,6 +167,11 @@ impl Settings {
                 "the settings have the key `{key}`, which follows from the group; remove it"
             );
         }
+        // A group has packets and slots of its own, which a paper's would not suit.
+        ensure!(
+            !table.contains_key("profile"),
+            "the settings have the key `profile`, which is for job files; write its rules into [protocol]"
+        );
         let protocol = match table.remove("protocol").unwrap_or_else(|| Table::new().into()) {
             Value::String(kind) => Table::from_iter([("kind".to_owned(), Value::from(kind))]),
             Value::Table(protocol) => protocol,
@@ -451,6 +456,7 @@ mod tests {
         let cases = [
             ("x = [", "the group's settings:1:"),
             ("[topology]\n", "the key `topology`"),
+            ("profile = \"esa-paper\"\n", "the key `profile`, which is for job files"),
             ("[job]\nworkers = 3\n", "the key `workers`"),
             (
                 "[group]\nnonfinite = \"ignore\"\n",

@@ -20,6 +20,7 @@
 //! | [`memory`] | the services and segments of all jobs of a network |
 //! | [`job`] | a job's life, as a state machine |
 //! | [`jobfile`] | job files: the text form of a scenario |
+//! | [`papers`] | the rules of each paper, under one name |
 //! | [`circuits`] | which ports of an optical cross-connect are joined |
 //!
 //! Start reading at [`Scenario`].
@@ -34,6 +35,7 @@ pub mod memory;
 mod network;
 mod orchestration;
 mod pace;
+pub mod papers;
 pub mod paths;
 pub mod plan;
 pub mod segments;

@@ -20,8 +20,8 @@ pub struct Network {
     pub switch: SwitchSettings,
     /// A job fails if one of its workers is silent for longer than this while others wait for it.
     pub worker_timeout: Duration,
-    /// Bounds of the endpoints' retransmission timeouts: the protocol's own, unless the switches
-    /// are slow.
+    /// Bounds of the endpoints' retransmission timeouts: those of the file, or longer ones where the
+    /// switches are slow.
     pub timeouts: RttConfig,
     /// Loss detection rules of workers.
     pub recovery: Recovery,
@@ -29,8 +29,34 @@ pub struct Network {
     pub addressing: Addressing,
     /// The code of priorities (ESA).
     pub priorities: Code,
-    /// Rules of ESA that experiments replace; no file does.
+    /// How rules are read that the papers leave open. Files set `later_results`; experiments set the rest.
     pub readings: Readings,
+}
+
+impl Network {
+    /// The rules that a file's `[protocol]` or its profile sets for the whole network, in one line for people.
+    #[must_use]
+    pub fn rules(&self) -> String {
+        let Self { protocol, recovery, addressing, timeouts, readings, .. } = self;
+        let mut parts = vec![format!("protocol \"{}\"", protocol.name())];
+        parts.push(match recovery {
+            Recovery::Rack => format!("recovery \"{}\"", recovery.name()),
+            Recovery::Papers => {
+                let halve = readings.later_results.halve(*protocol);
+                let rule = if halve { "halve" } else { "leave" };
+                format!("recovery \"{}\", later results {rule} windows", recovery.name())
+            }
+        });
+        if !protocol.has_segments() {
+            parts.push(format!("addressing \"{}\"", addressing.name()));
+        }
+        if let Code::Linear { unit } = self.priorities {
+            parts.push(format!("priorities in units of {unit}"));
+        }
+        let RttConfig { initial, min, max } = timeouts;
+        parts.push(format!("timeouts of {min:?} to {max:?}, first {initial:?}"));
+        parts.join("; ")
+    }
 }
 
 /// Settings of all switches: compile-time constants of the P4 program, and queues.

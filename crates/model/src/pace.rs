@@ -17,7 +17,7 @@ const FEWEST_SLOTS: u32 = 4;
 const ECN_THRESHOLD: u32 = 32;
 
 /// BMv2 takes about 100 µs per packet, or several times that if all processes share few cores, and
-/// a packet waits for all packets in flight.
+/// a packet waits for all packets in flight. Each of these is a minimum.
 const TIMEOUTS: RttConfig = RttConfig {
     initial: Duration::from_millis(50),
     min: Duration::from_millis(10),
@@ -43,6 +43,11 @@ impl Scenario {
         }
         self.network.switch.ecn_threshold = self.network.switch.ecn_threshold.min(ECN_THRESHOLD);
         self.network.switch.idle_timeout = self.network.switch.idle_timeout.max(IDLE);
-        self.network.timeouts = TIMEOUTS;
+        let RttConfig { initial, min, max } = self.network.timeouts;
+        self.network.timeouts = RttConfig {
+            initial: initial.max(TIMEOUTS.initial),
+            min: min.max(TIMEOUTS.min),
+            max: max.max(TIMEOUTS.max),
+        };
     }
 }

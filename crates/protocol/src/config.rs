@@ -144,17 +144,19 @@ pub struct Timing {
     pub recovery: Recovery,
     /// Time without progress after which the endpoint reports a stall.
     pub stall_timeout: Duration,
-    /// Rules of ESA that experiments replace.
+    /// How rules are read that the papers leave open.
     pub readings: Readings,
 }
 
 /// What three later results do to a worker's window, with [`Recovery::Papers`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub enum LaterResults {
-    /// They halve it, but not in ESA: there, a result of the switch overtakes one of the server without any loss.
+    /// They halve it in P4INC and SwitchML, and leave it in ATP and ESA. In these two, a result of a task that
+    /// the switch has completed may overtake the result of one that the server has to complete, without any loss.
     #[default]
     ByProtocol,
-    /// They halve it, as a lost packet does.
+    /// They halve it, as a lost packet does: ATP's congestion control, which ESA shares (ESA §5.1), read
+    /// literally.
     Halve,
     /// They leave it as it is.
     Ignore,
@@ -165,7 +167,7 @@ impl LaterResults {
     #[must_use]
     pub const fn halve(self, protocol: Protocol) -> bool {
         match self {
-            Self::ByProtocol => !matches!(protocol, Protocol::Esa),
+            Self::ByProtocol => !matches!(protocol, Protocol::Atp | Protocol::Esa),
             Self::Halve => true,
             Self::Ignore => false,
         }

@@ -10,7 +10,8 @@ pub enum Recovery {
     #[default]
     Rack,
     /// The rules of ATP and ESA: three later results, or one timeout for the whole worker (RFC
-    /// 6298). Every loss halves the window.
+    /// 6298). A timeout halves the window. Whether three later results do, is a
+    /// [reading](crate::LaterResults).
     Papers,
 }
 

@@ -9,14 +9,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use tributary_base::document::{Error, Item, Table};
+use tributary_protocol::Rate;
 use tributary_protocol::priority::{Code, Priority};
-use tributary_protocol::{Addressing, Rate};
 use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 
 use crate::jobfile::draft::{RATES, Servers};
 use crate::jobfile::protocol::{self, ATP_KEYS, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::{
-    Aggregation, HostId, JobSpec, Lane, Limits, Network, OnUnderflow, Protocol, SCALES, Straggler,
+    Aggregation, HostId, JobSpec, Lane, Limits, Network, OnUnderflow, SCALES, Straggler,
     SwitchSettings, Topology, Workload, worker_index,
 };
 use lanes::threads;
@@ -254,24 +254,31 @@ impl<'a> Jobs<'a> {
         Ok(job)
     }
 
-    /// The protocol of all jobs.
-    pub(crate) fn protocol(&self) -> Protocol {
-        self.choice.protocol
-    }
-
     /// Reads `[switch]`.
     pub(crate) fn switch_settings(&self, document: &Table<'_>) -> Result<SwitchSettings, Error> {
         switch_settings(document, &self.protocol, self.choice)
     }
 
-    /// Reads `[protocol] addressing`.
-    pub(crate) fn addressing(&self) -> Result<Addressing, Error> {
-        self.choice.addressing(&self.protocol)
-    }
-
-    /// Reads `[protocol] priority_unit`.
-    pub(crate) fn priorities(&self) -> Result<Code, Error> {
-        self.choice.priorities(&self.protocol)
+    /// The network of these parts, with the rules of `[protocol]`.
+    pub(crate) fn network(
+        &self,
+        topology: Topology,
+        switch: SwitchSettings,
+        worker_timeout: Duration,
+    ) -> Result<Network, Error> {
+        let (choice, protocol) = (self.choice, &self.protocol);
+        let recovery = choice.recovery(protocol)?;
+        Ok(Network {
+            topology,
+            protocol: choice.protocol,
+            switch,
+            worker_timeout,
+            timeouts: choice.timeouts(protocol)?,
+            recovery,
+            addressing: choice.addressing(protocol)?,
+            priorities: choice.priorities(protocol)?,
+            readings: choice.readings(protocol, recovery)?,
+        })
     }
 
     /// Number of workers that jobs request by number; 4 for each job that does not specify workers.
@@ -470,18 +477,7 @@ impl Context<'_, '_> {
         let on_underflow =
             self.setting(table, "on_underflow", OnUnderflow::Warn, |o| o.choice(&ON_UNDERFLOW))?;
         let (slots, segment) = self.slots_and_segment(table, local)?;
-        let payload = u32::from(self.switch.values_per_packet) * 4;
-        let default_window = (INITIAL_WINDOW_BYTES / payload).clamp(1, slots);
-        let window = self.setting(table, "window", default_window, |item| {
-            let window = item.integer32(1..=1 << 16)?;
-            if window > slots {
-                return Err(item.fault(
-                    format!("a window of {window} packets is more than the {slots} slots"),
-                    "choose a smaller window or more slots",
-                ));
-            }
-            Ok(window)
-        })?;
+        let window = self.window(table, slots)?;
         let limits = self.limits(table)?;
         let rate = self.setting(table, "rate", None, |rate| rate.rate(RATES).map(Rate::new))?;
         // A worker keeps the limit by itself: what switches drop it would have to send again.
@@ -564,6 +560,23 @@ impl Context<'_, '_> {
         })
     }
 
+    /// Window at the start, in packets.
+    fn window(&self, table: &Table<'_>, slots: u32) -> Result<u32, Error> {
+        let payload = u32::from(self.switch.values_per_packet) * 4;
+        let usual = INITIAL_WINDOW_BYTES / payload;
+        let default = self.choice.rules().map_or(usual, |rules| rules.window);
+        self.setting(table, "window", default.clamp(1, slots), |item| {
+            let window = item.integer32(1..=1 << 16)?;
+            if window > slots {
+                return Err(item.fault(
+                    format!("a window of {window} packets is more than the {slots} slots"),
+                    "choose a smaller window or more slots",
+                ));
+            }
+            Ok(window)
+        })
+    }
+
     /// Maximum number of fragments in flight, and number of the job's own aggregators.
     ///
     /// If a single switch sums the job, results exist only there. A worker must not reuse an
@@ -581,16 +594,17 @@ impl Context<'_, '_> {
             }
             Ok(slots)
         };
+        let usual = self.choice.rules().map_or(SLOTS, |rules| rules.slots);
         let pool = self.switch.pool;
         let own = table.or("segment", None, |s| s.integer32(1..=pool).map(Some))?;
         if !self.choice.protocol.has_segments() {
-            return Ok((self.setting(table, "slots", SLOTS, read)?, 0));
+            return Ok((self.setting(table, "slots", usual, read)?, 0));
         }
         let (room, segment) = match self.choice.protocol.has_partitions() {
             true => (self.switch.partition() / 2, Some(self.switch.partition())),
             false => (own.unwrap_or(self.share), own),
         };
-        let default = if local { SLOTS.min(largest_power(room)) } else { SLOTS };
+        let default = if local { usual.min(largest_power(room)) } else { usual };
         let slots = self.setting(table, "slots", default, |item| {
             let slots = read(item)?;
             if !local || slots <= room {

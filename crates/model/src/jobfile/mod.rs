@@ -21,10 +21,8 @@ mod units;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{Network, Scenario, Topology};
+use crate::{Scenario, Topology};
 use tributary_base::document::{Document, Kind};
-use tributary_protocol::Readings;
-use tributary_protocol::rtt::RttConfig;
 
 pub use tributary_base::document::{Error, Fault};
 
@@ -38,12 +36,13 @@ use jobs::Jobs;
 const KIND: Kind = Kind { name: "job file", page: "docs/start/job-files.md" };
 
 /// The keys of a job file.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "name",
     "seed",
     "timeout",
     "worker_timeout",
     "topology",
+    "profile",
     "protocol",
     "switch",
     "faults",
@@ -175,17 +174,7 @@ fn read(
         name,
         seed,
         timeout,
-        network: Network {
-            topology,
-            protocol: raw.protocol(),
-            switch,
-            worker_timeout,
-            timeouts: RttConfig::default(),
-            recovery: protocol::recovery(&document)?,
-            addressing: raw.addressing()?,
-            priorities: raw.priorities()?,
-            readings: Readings::default(),
-        },
+        network: raw.network(topology, switch, worker_timeout)?,
         orchestration,
         jobs,
     })

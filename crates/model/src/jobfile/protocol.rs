@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use tributary_base::document::{Error, Item, Table, suggest};
 use tributary_protocol::priority::Code;
-use tributary_protocol::{Addressing, Recovery};
+use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{Addressing, LaterResults, Readings, Recovery};
 
 use crate::jobfile::LONGEST;
+use crate::papers::{Paper, Rules};
 use crate::{Aggregation, Preemption, Profile, Protocol, SwitchId, Topology};
 
 /// Keys of `[protocol]`.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 15] = [
     "kind",
     "values_per_packet",
     "scale",
@@ -24,15 +26,25 @@ const KEYS: [&str; 11] = [
     "recovery",
     "addressing",
     "priority_unit",
+    "later_results",
+    "initial_timeout",
+    "min_timeout",
+    "max_timeout",
 ];
 /// The protocols for which the switches have a program.
 fn protocols() -> [(&'static str, Protocol); 4] {
     Protocol::ALL.map(|protocol| (protocol.name(), protocol))
 }
+/// The profiles of papers.
+fn papers() -> [(&'static str, Paper); 3] {
+    Paper::ALL.map(|paper| (paper.name(), paper))
+}
 const AGGREGATIONS: [(&str, Aggregation); 2] =
     [("network", Aggregation::Network), ("server", Aggregation::Server)];
 const RECOVERIES: [(&str, Recovery); 2] =
     [(Recovery::Rack.name(), Recovery::Rack), (Recovery::Papers.name(), Recovery::Papers)];
+const LATER_RESULTS: [(&str, LaterResults); 2] =
+    [("halve", LaterResults::Halve), ("leave", LaterResults::Ignore)];
 const ADDRESSINGS: [(&str, Addressing); 3] = [
     (Addressing::Default.name(), Addressing::Default),
     (Addressing::Hashed.name(), Addressing::Hashed),
@@ -72,53 +84,76 @@ pub(crate) fn settings<'a>(document: &Table<'a>) -> Result<Table<'a>, Error> {
     document.table_unless_word("protocol", &KEYS)
 }
 
-/// `[protocol] recovery`.
-pub(crate) fn recovery(document: &Table<'_>) -> Result<Recovery, Error> {
-    settings(document)?.or("recovery", Recovery::default(), |item| item.choice(&RECOVERIES))
-}
+/// Range of retransmission timeouts.
+const TIMEOUTS: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(60);
 
 /// Range of the value of one level of a linear code of priorities.
 const UNITS: RangeInclusive<f64> = 1e-12..=1e12;
 
-/// The protocol of a file, and the location of its setting.
+/// The protocol of a file, the location of its setting, and the profile from which other rules come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
     pub(crate) protocol: Protocol,
+    paper: Option<Paper>,
     /// Whether the file has a table `[protocol]`, where the user would change the protocol.
     table: bool,
 }
 
 impl Choice {
-    /// The protocol of `[protocol]`, else of the first job that names one, else ATP. A switch runs
-    /// one program, so there is one protocol per file.
+    /// The protocol of the profile, else of `[protocol]`, else of the first job that names one, else ATP. A
+    /// switch runs one program, so there is one protocol per file.
     pub(crate) fn read(document: &Table<'_>, jobs: &[Table<'_>]) -> Result<Self, Error> {
         let settings = settings(document)?;
         let word = document.get("protocol").filter(Item::is_string);
         let of_file = word.or_else(|| settings.get("kind"));
         let of_jobs = || jobs.iter().find_map(|job| job.get("protocol"));
+        let table = document.get("protocol").is_some_and(|item| !item.is_string());
+        if let Some(profile) = document.get("profile") {
+            let paper = profile.choice(&papers())?;
+            let choice = Self { protocol: paper.rules().protocol, paper: Some(paper), table };
+            of_file.map_or(Ok(()), |item| choice.compare(&item))?;
+            return Ok(choice);
+        }
         let protocol = match of_file.or_else(of_jobs) {
             Some(item) => item.choice(&protocols())?,
             None => Protocol::Atp,
         };
-        let table = document.get("protocol").is_some_and(|item| !item.is_string());
-        Ok(Self { protocol, table })
+        Ok(Self { protocol, paper: None, table })
     }
 
-    /// Rejects a job whose protocol differs from the rest of the file.
-    pub(crate) fn check(self, job: &Table<'_>) -> Result<(), Error> {
-        let Some(item) = job.get("protocol") else { return Ok(()) };
+    /// The rules of the profile, if the file has one.
+    pub(crate) fn rules(self) -> Option<Rules> {
+        self.paper.map(Paper::rules)
+    }
+
+    /// Rejects a protocol that differs from that of the file.
+    fn compare(self, item: &Item<'_>) -> Result<(), Error> {
         let own = item.choice(&protocols())?;
         if own == self.protocol {
             return Ok(());
         }
-        Err(item.fault(
-            format!(
-                "the job wants \"{}\" but the file uses \"{}\", and a switch runs one program",
-                own.name(),
-                self.protocol.name()
+        let (own, protocol) = (own.name(), self.protocol.name());
+        Err(match self.paper {
+            Some(paper) => item.fault(
+                format!(
+                    "{} is \"{own}\", but the profile \"{}\" is for \"{protocol}\"",
+                    item.name(),
+                    paper.name()
+                ),
+                format!("leave {} or `profile` out", item.name()),
             ),
-            "put jobs with different protocols into different files",
-        ))
+            None => item.fault(
+                format!(
+                    "the job wants \"{own}\" but the file uses \"{protocol}\", and a switch runs one program"
+                ),
+                "put jobs with different protocols into different files",
+            ),
+        })
+    }
+
+    /// Rejects a job whose protocol differs from the rest of the file.
+    pub(crate) fn check(self, job: &Table<'_>) -> Result<(), Error> {
+        job.get("protocol").map_or(Ok(()), |item| self.compare(&item))
     }
 
     /// Rejects keys of protocol `owner` if the file uses another protocol.
@@ -133,9 +168,10 @@ impl Choice {
         } else {
             format!("write `protocol = \"{owner}\"` at the top of the file")
         };
+        let instead = if self.paper.is_some() { " instead of `profile`" } else { "" };
         Err(item.fault(
             format!("{} means nothing to {self}, the protocol of this file", item.name()),
-            format!("{write}, or leave {} out", item.name()),
+            format!("{write}{instead}, or leave {} out", item.name()),
         ))
     }
 
@@ -146,19 +182,73 @@ impl Choice {
         self.keep_for(Protocol::P4inc, job, &P4INC_KEYS)
     }
 
+    /// `[protocol] recovery`.
+    pub(crate) fn recovery(self, protocol: &Table<'_>) -> Result<Recovery, Error> {
+        let default = self.rules().map_or_else(Recovery::default, |rules| rules.recovery);
+        protocol.or("recovery", default, |item| item.choice(&RECOVERIES))
+    }
+
+    /// `[protocol] later_results`: without it, what three later results do depends on the protocol.
+    pub(crate) fn readings(
+        self,
+        protocol: &Table<'_>,
+        recovery: Recovery,
+    ) -> Result<Readings, Error> {
+        let default = self.rules().map_or_else(Readings::default, |rules| rules.readings);
+        let Some(item) = protocol.get("later_results") else { return Ok(default) };
+        if recovery != Recovery::Papers {
+            return Err(item.fault(
+                format!(
+                    "{} means nothing with the recovery \"{}\", which does not count later results",
+                    item.name(),
+                    recovery.name()
+                ),
+                format!(
+                    "write `recovery = \"papers\"` into [protocol], or leave {} out",
+                    item.name()
+                ),
+            ));
+        }
+        Ok(Readings { later_results: item.choice(&LATER_RESULTS)?, ..default })
+    }
+
+    /// `[protocol] initial_timeout`, `min_timeout` and `max_timeout`.
+    pub(crate) fn timeouts(self, protocol: &Table<'_>) -> Result<RttConfig, Error> {
+        let read = |key: &str, default| protocol.or(key, default, |item| item.duration(TIMEOUTS));
+        let default = self.rules().map_or_else(RttConfig::default, |rules| rules.timeouts);
+        let timeouts = RttConfig {
+            initial: read("initial_timeout", default.initial)?,
+            min: read("min_timeout", default.min)?,
+            max: read("max_timeout", default.max)?,
+        };
+        let RttConfig { initial, min, max } = timeouts;
+        for (key, timeout) in [("min_timeout", min), ("initial_timeout", initial)] {
+            if timeout > max {
+                let written = if protocol.get(key).is_some() { key } else { "max_timeout" };
+                return Err(protocol.place_of(written).fault(
+                    format!("`{key}` is {timeout:?}, longer than `max_timeout`, which is {max:?}"),
+                    format!("choose a shorter `{key}` or a longer `max_timeout`"),
+                ));
+            }
+        }
+        Ok(timeouts)
+    }
+
     /// `[protocol] addressing`.
     pub(crate) fn addressing(self, protocol: &Table<'_>) -> Result<Addressing, Error> {
         if self.protocol.has_segments() {
             self.keep_for(Protocol::Atp, protocol, &["addressing"])?;
         }
-        protocol.or("addressing", Addressing::Default, |item| item.choice(&ADDRESSINGS))
+        let default = self.rules().map_or_else(Addressing::default, |rules| rules.addressing);
+        protocol.or("addressing", default, |item| item.choice(&ADDRESSINGS))
     }
 
-    /// `[protocol] priority_unit`: without it, the code is logarithmic.
+    /// `[protocol] priority_unit`: without it, the code is the profile's, or logarithmic.
     pub(crate) fn priorities(self, protocol: &Table<'_>) -> Result<Code, Error> {
         self.keep_for(Protocol::Esa, protocol, &["priority_unit"])?;
         let linear = |item: &Item<'_>| Ok(Code::Linear { unit: item.number(UNITS)? });
-        protocol.or("priority_unit", Code::Logarithmic, linear)
+        let default = self.rules().map_or_else(Code::default, |rules| rules.priorities);
+        protocol.or("priority_unit", default, linear)
     }
 
     /// `[switch] partitions`: number of partitions of a pool of `pool` aggregators, each with at

@@ -139,6 +139,54 @@ fn protocols() {
 }
 
 #[test]
+fn profiles() {
+    assert_eq!(
+        refused("profile = ‸\"esa-papers\"\n[[job]]\n"),
+        "`profile` cannot be \"esa-papers\"; did you mean \"esa-paper\"?"
+    );
+    assert_eq!(
+        refused("profile = ‸\"p4inc\"\n[[job]]\n"),
+        "`profile` cannot be \"p4inc\"; choose one of `esa-paper`, `atp-paper`, `switchml-paper`"
+    );
+    refused("profile = ‸1\n[[job]]\n");
+    assert_eq!(
+        refused("[protocol]\n‸profile = \"esa-paper\"\n[[job]]\n"),
+        "unknown key `profile` in [protocol]; the keys there are `kind`, `values_per_packet`, `scale`, \
+         `max_underflow`, `on_underflow`, `slots`, `window`, `rate`, `recovery`, `addressing`, \
+         `priority_unit`, `later_results`, `initial_timeout`, `min_timeout`, `max_timeout`"
+    );
+}
+
+#[test]
+fn a_protocol_that_contradicts_the_profile() {
+    assert_eq!(
+        refused("profile = \"esa-paper\"\n[protocol]\nkind = ‸\"atp\"\n[[job]]\n"),
+        "`kind` is \"atp\", but the profile \"esa-paper\" is for \"esa\"; leave `kind` or `profile` out"
+    );
+    assert_eq!(
+        refused("protocol = ‸\"p4inc\"\nprofile = \"switchml-paper\"\n[[job]]\n"),
+        "`protocol` is \"p4inc\", but the profile \"switchml-paper\" is for \"switchml\"; leave `protocol` or \
+         `profile` out"
+    );
+    assert_eq!(
+        refused(
+            "profile = \"atp-paper\"\n[[job]]\nprotocol = \"atp\"\n[[job]]\nprotocol = ‸\"esa\"\n"
+        ),
+        "`protocol` is \"esa\", but the profile \"atp-paper\" is for \"atp\"; leave `protocol` or `profile` out"
+    );
+    refused("profile = \"atp-paper\"\nprotocol = ‸\"apt\"\n[[job]]\n");
+    assert_eq!(
+        refused("profile = \"atp-paper\"\n[[job]]\nlayers = ‸3\n"),
+        "`layers` means nothing to \"atp\", the protocol of this file; write `protocol = \"esa\"` at the \
+         top of the file instead of `profile`, or leave `layers` out"
+    );
+    refused("profile = \"switchml-paper\"\n[protocol]\naddressing = ‸\"hashed\"\n[[job]]\n");
+    refused("profile = \"esa-paper\"\n[protocol]\nmax_timeout = ‸\"500us\"\n[[job]]\n");
+    let rack = "recovery = \"rack\"\nlater_results = ‸\"halve\"\n";
+    refused(&format!("profile = \"esa-paper\"\n[protocol]\n{rack}[[job]]\n"));
+}
+
+#[test]
 fn keys_of_the_other_protocol() {
     assert_eq!(
         refused("[[job]]\nlayers = ‸3\n"),
@@ -672,6 +720,50 @@ fn underflow_keys_are_checked() {
     refused("[[job]]\nmax_underflow = ‸1.5\n");
     let message = refused("[protocol]\non_underflow = ‸\"refuse\"\n[[job]]\n");
     assert!(message.contains("choose one of `warn`, `fail`"), "{message}");
+}
+
+#[test]
+fn later_results_are_counted_by_the_papers_rules_only() {
+    assert_eq!(
+        refused("[protocol]\nlater_results = ‸\"leave\"\n[[job]]\n"),
+        "`later_results` means nothing with the recovery \"rack\", which does not count later results; \
+         write `recovery = \"papers\"` into [protocol], or leave `later_results` out"
+    );
+    refused("[protocol]\nrecovery = \"rack\"\nlater_results = ‸\"halve\"\n[[job]]\n");
+    assert_eq!(
+        refused("[protocol]\nrecovery = \"papers\"\nlater_results = ‸\"ignore\"\n[[job]]\n"),
+        "`later_results` cannot be \"ignore\"; choose one of `halve`, `leave`"
+    );
+    refused("[protocol]\nrecovery = \"papers\"\nlater_results = ‸true\n[[job]]\n");
+}
+
+#[test]
+fn timeouts_contradict_each_other() {
+    let protocol = |keys: &str| format!("[protocol]\n{keys}\n[[job]]\n");
+    assert_eq!(
+        refused(&protocol("min_timeout = ‸\"0ms\"")),
+        "`min_timeout` is 0ns, out of range; choose a value from 1µs to 60s"
+    );
+    refused(&protocol("max_timeout = ‸\"61s\""));
+    refused(&protocol("initial_timeout = ‸1"));
+    assert_eq!(
+        refused(&protocol(
+            "min_timeout = ‸\"5ms\"\ninitial_timeout = \"3ms\"\nmax_timeout = \"4ms\""
+        )),
+        "`min_timeout` is 5ms, longer than `max_timeout`, which is 4ms; choose a shorter `min_timeout` \
+         or a longer `max_timeout`"
+    );
+    assert_eq!(
+        refused(&protocol("initial_timeout = ‸\"200ms\"")),
+        "`initial_timeout` is 200ms, longer than `max_timeout`, which is 100ms; choose a shorter \
+         `initial_timeout` or a longer `max_timeout`"
+    );
+    // The value of `initial_timeout` is its default here.
+    assert_eq!(
+        refused(&protocol("max_timeout = ‸\"10ms\"")),
+        "`initial_timeout` is 20ms, longer than `max_timeout`, which is 10ms; choose a shorter \
+         `initial_timeout` or a longer `max_timeout`"
+    );
 }
 
 #[test]

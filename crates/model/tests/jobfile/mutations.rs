@@ -8,8 +8,9 @@ use tributary_model::Aggregation::{self, Network};
 use tributary_model::jobfile::{Error, parse};
 use tributary_model::{Profile, Protocol, Scenario};
 use tributary_protocol::Mode;
+use tributary_protocol::rtt::RttConfig;
 
-const SEEDS: [&str; 16] = [
+const SEEDS: [&str; 18] = [
     include_str!("../../../../examples/digits.toml"),
     include_str!("../../../../examples/two-racks.toml"),
     include_str!("../../../../examples/two-jobs.toml"),
@@ -32,12 +33,15 @@ const SEEDS: [&str; 16] = [
     "protocol = \"p4inc\"\n[topology]\nracks = 2\nps_hosts = 1\n[switch]\npool = 100\n[[job]]\nworkers = \
      [\"w1\", \"w2\"]\nsegment = 40\n[[job]]\nworkers = 4\nslots = 64\nps = \"ps\"\n[[job]]\naggregation = \
      \"server\"\n",
+    "profile = \"esa-paper\"\n[protocol]\nwindow = 9\npriority_unit = 2.5\nlater_results = \"halve\"\n\
+     initial_timeout = \"2ms\"\nmin_timeout = \"1ms\"\nmax_timeout = \"3ms\"\n[[job]]\n",
+    "profile = \"switchml-paper\"\nprotocol = \"switchml\"\n[[job]]\nworkers = 2\n",
     "[protocol]\nkind = \"switchml\"\nslots = 4\nwindow = 2\n[switch]\npool = 100\npartitions = \
      8\n[[job]]\n[[job]]\nworkers = 2\n",
 ];
 
 /// Tokens with a meaning, or nearly one, somewhere in a job file.
-const PIECES: [&str; 49] = [
+const PIECES: [&str; 52] = [
     "0",
     "1",
     "-1",
@@ -87,6 +91,9 @@ const PIECES: [&str; 49] = [
     "\"server\"",
     "partitions = ",
     "ps_hosts = 0\n",
+    "profile = \"esa-paper\"\n",
+    "\"atp-paper\"",
+    "recovery = ",
 ];
 
 #[derive(Clone, Debug)]
@@ -172,6 +179,8 @@ fn apply(text: &mut String, edit: &Edit) {
 fn check(scenario: &Scenario) {
     let topology = &scenario.network.topology;
     assert!(!scenario.jobs.is_empty());
+    let RttConfig { initial, min, max } = scenario.network.timeouts;
+    assert!(!min.is_zero() && min <= max && initial <= max);
     let needed = scenario.network.switch.packet_bytes();
     assert!(topology.links.iter().all(|link| link.mtu >= needed));
     assert!(scenario.network.switch.ecn_threshold < scenario.network.switch.queue_capacity);

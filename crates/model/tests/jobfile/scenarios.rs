@@ -4,14 +4,16 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
-use tributary_model::jobfile::{load, parse};
+use tributary_model::jobfile::{Place, Site, load, parse};
+use tributary_model::papers::{Paper, Rules};
 use tributary_model::{
-    Aggregation, Duty, End, HostId, JobSpec, Lane, LinkFaults, OnDeath, OnUnderflow, Preemption,
-    Profile, Protocol, Scenario, SwitchId, Topology, Workload, worker_index,
+    Aggregation, Duty, End, HostId, JobSpec, Lane, LinkFaults, Network, OnDeath, OnUnderflow,
+    Preemption, Profile, Protocol, Scenario, SwitchId, Topology, Workload, worker_index,
 };
 use tributary_protocol::priority::Code;
-use tributary_protocol::{Assignment, Mode};
-use tributary_wire::{Host, Mac, WorkerIndex};
+use tributary_protocol::rtt::RttConfig;
+use tributary_protocol::{Addressing, Assignment, LaterResults, Mode, Readings, Recovery};
+use tributary_wire::{Host, JobId, Mac, WorkerIndex};
 
 fn scenario(text: &str) -> Scenario {
     parse(text, "dir/small.toml").unwrap_or_else(|error| panic!("{error}"))
@@ -204,6 +206,118 @@ fn jobs_override_the_protocol_table() {
     };
     assert_eq!(of(0), (16, 4, 100.0));
     assert_eq!(of(1), (32, 4, 2.5));
+}
+
+#[test]
+fn a_file_may_set_its_timeouts_and_what_later_results_do() {
+    let of = |keys: &str| {
+        let Network { timeouts, readings, .. } =
+            scenario(&format!("[protocol]\n{keys}[[job]]\n")).network;
+        (timeouts, readings)
+    };
+    let readings = Readings::default();
+    assert_eq!(of(""), (RttConfig::default(), readings));
+    let ms = Duration::from_millis;
+    let keys = "initial_timeout = \"2ms\"\nmin_timeout = \"3ms\"\nmax_timeout = \"4s\"\n";
+    let timeouts = RttConfig { initial: ms(2), min: ms(3), max: ms(4000) };
+    assert_eq!(of(keys), (timeouts, readings));
+    for (word, later_results) in [("halve", LaterResults::Halve), ("leave", LaterResults::Ignore)] {
+        let keys = format!("recovery = \"papers\"\nlater_results = \"{word}\"\n");
+        assert_eq!(of(&keys), (RttConfig::default(), Readings { later_results, ..readings }));
+    }
+}
+
+/// What a profile sets, and the slots and the window of the first job.
+fn rules(text: &str) -> Rules {
+    let Scenario { network, jobs, .. } = scenario(text);
+    let Network { protocol, recovery, addressing, priorities, readings, timeouts, .. } = network;
+    let JobSpec { window, slots, .. } = jobs[0];
+    Rules { protocol, recovery, addressing, priorities, readings, timeouts, window, slots }
+}
+
+#[test]
+fn a_profile_sets_the_rules_of_its_paper() {
+    for (name, paper) in [("esa-paper", Paper::Esa), ("atp-paper", Paper::Atp)] {
+        assert_eq!(rules(&format!("profile = \"{name}\"\n[[job]]\n")), paper.rules());
+    }
+    // A job of SwitchML has no more slots than its partition of the pool has pairs of aggregators.
+    let large = "profile = \"switchml-paper\"\n[switch]\npool = 16384\n[[job]]\n";
+    assert_eq!(rules(large), Paper::SwitchMl.rules());
+    let slots = rules("profile = \"switchml-paper\"\n[[job]]\n").slots;
+    assert_eq!(slots, 256);
+    for paper in Paper::ALL {
+        let Rules { timeouts, window, slots, .. } = paper.rules();
+        let ms = Duration::from_millis;
+        assert_eq!(timeouts, RttConfig { initial: ms(1), min: ms(1), max: ms(100) });
+        assert_eq!((window, slots), (196, 1024), "60 KB in packets of 306 bytes");
+    }
+}
+
+#[test]
+fn keys_of_the_file_win_over_its_profile() {
+    let paper = Paper::Esa.rules();
+    let of = |more: &str| rules(&format!("profile = \"esa-paper\"\n{more}"));
+    for same in ["protocol = \"esa\"\n[[job]]\n", "[protocol]\nkind = \"esa\"\n[[job]]\n"] {
+        assert_eq!(of(same), paper);
+    }
+    assert_eq!(of("[[job]]\nprotocol = \"esa\"\n"), paper);
+    let with = |keys: &str| of(&format!("[protocol]\n{keys}\n[[job]]\n"));
+    assert_eq!(with("recovery = \"rack\""), Rules { recovery: Recovery::Rack, ..paper });
+    assert_eq!(
+        with("addressing = \"default\""),
+        Rules { addressing: Addressing::Default, ..paper }
+    );
+    assert_eq!(
+        with("priority_unit = 2"),
+        Rules { priorities: Code::Linear { unit: 2.0 }, ..paper }
+    );
+    let readings = Readings { later_results: LaterResults::Halve, ..paper.readings };
+    assert_eq!(with("later_results = \"halve\""), Rules { readings, ..paper });
+    let timeouts = RttConfig { initial: Duration::from_millis(20), ..paper.timeouts };
+    assert_eq!(with("initial_timeout = \"20ms\""), Rules { timeouts, ..paper });
+    assert_eq!(with("window = 7"), Rules { window: 7, ..paper });
+    assert_eq!(with("slots = 64"), Rules { slots: 64, window: 64, ..paper });
+    assert_eq!(of("[[job]]\nslots = 512\nwindow = 9\n"), Rules { slots: 512, window: 9, ..paper });
+}
+
+#[test]
+fn the_rules_of_a_network_are_one_line() {
+    let of = |text: &str| scenario(&format!("{text}[[job]]\n")).network.rules();
+    assert_eq!(
+        of("profile = \"esa-paper\"\n[protocol]\npriority_unit = 0.5\nmax_timeout = \"1s\"\n"),
+        "protocol \"esa\"; recovery \"papers\", later results leave windows; addressing \"hashed\"; \
+         priorities in units of 0.5; timeouts of 1ms to 1s, first 1ms"
+    );
+    assert_eq!(
+        of("[protocol]\nkind = \"p4inc\"\nrecovery = \"papers\"\n"),
+        "protocol \"p4inc\"; recovery \"papers\", later results halve windows; timeouts of 1ms to 100ms, \
+         first 20ms"
+    );
+    assert_eq!(
+        of(""),
+        "protocol \"atp\"; recovery \"rack\"; addressing \"default\"; timeouts of 1ms to 100ms, first 20ms"
+    );
+}
+
+#[test]
+fn a_job_that_comes_later_has_the_rules_of_its_networks_profile() {
+    let file = "profile = \"atp-paper\"\n[topology]\nworkers = 2\n[[job]]\n";
+    let site = Site::of(file, "f.toml").unwrap();
+    let place = || Place {
+        id: JobId::new(1).unwrap(),
+        name: "later".into(),
+        workers: vec![HostId(0), HostId(1)],
+        group: false,
+    };
+    let ps = scenario(file).jobs[0].ps;
+    let later = site.job(place(), "[job]\nslots = 512\n", || ps).unwrap();
+    assert_eq!((later.protocol, later.slots, later.window), (Protocol::Atp, 512, 196));
+    let error = site.job(place(), "[job]\nprotocol = \"esa\"\n", || ps).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the job's settings:2:12: `protocol` is \"esa\", but the profile \"atp-paper\" is for \"atp\"; leave \
+         `protocol` or `profile` out"
+    );
 }
 
 #[test]

@@ -33,6 +33,17 @@ fn settings_that_are_already_slow_are_kept() {
 }
 
 #[test]
+fn timeouts_are_longer_than_the_delays_of_bmv2() {
+    let of = |keys: &str| {
+        let timeouts = paced(&format!("{keys}[[job]]\n")).network.timeouts;
+        [timeouts.initial, timeouts.min, timeouts.max].map(|timeout| timeout.as_millis())
+    };
+    assert_eq!(of(""), [50, 10, 200]);
+    assert_eq!(of("[protocol]\ninitial_timeout = \"1ms\"\nmax_timeout = \"1s\"\n"), [50, 10, 1000]);
+    assert_eq!(of("[protocol]\nmin_timeout = \"90ms\"\n"), [50, 90, 200]);
+}
+
+#[test]
 fn segments_hold_the_slots_that_are_left() {
     for protocol in ["p4inc", "switchml"] {
         let text = format!("protocol = \"{protocol}\"\n[topology]\nworkers = 4\n[[job]]\n");

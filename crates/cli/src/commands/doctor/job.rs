@@ -1,5 +1,6 @@
 //! Requirements of a job file that a host or a switch may not meet.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use tributary_model::Scenario;
@@ -11,13 +12,15 @@ use super::check::{Area, Check};
 const RESTART: Duration = Duration::from_secs(2);
 
 /// The judged facts of a job file.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Facts {
     pub(super) hosts: usize,
     pub(super) switches: usize,
     pub(super) packet_bytes: u32,
     pub(super) smallest_mtu: u32,
     pub(super) worker_timeout: Duration,
+    /// The rules of `[protocol]` or of a profile, with all defaults.
+    pub(super) rules: String,
 }
 
 impl Facts {
@@ -29,8 +32,18 @@ impl Facts {
             packet_bytes: scenario.network.switch.packet_bytes(),
             smallest_mtu: topology.links.iter().map(|link| link.mtu).min().unwrap_or(0),
             worker_timeout: scenario.network.worker_timeout,
+            rules: rules(scenario),
         }
     }
+}
+
+/// The rules of a job file, and the windows of its jobs.
+fn rules(scenario: &Scenario) -> String {
+    let mut rules = scenario.network.rules();
+    for (_, job) in scenario.whole_jobs() {
+        let _ = write!(rules, "; {}: windows of {} to {} packets", job.name, job.window, job.slots);
+    }
+    rules
 }
 
 /// Judges the facts.
@@ -43,6 +56,7 @@ pub(super) fn judge(name: &str, facts: &Facts) -> Vec<Check> {
             facts.hosts, facts.switches, facts.smallest_mtu
         ),
     );
+    area.ok("rules", facts.rules.clone());
     area.ok("packets", format!("{} bytes from the IP header on", facts.packet_bytes));
     let found = format!("worker_timeout is {:?}", facts.worker_timeout);
     match facts.worker_timeout < RESTART {
@@ -72,5 +86,16 @@ mod tests {
             assert_eq!(named(&checks, "time-outs").verdict, expected);
             assert_eq!(named(&checks, "packets").found, "312 bytes from the IP header on");
         }
+    }
+
+    #[test]
+    fn the_rules_of_a_profile_are_named() {
+        let text = "profile = \"esa-paper\"\n[[job]]\nworkers = 2\n";
+        let checks = judge("test", &Facts::of(&parse(text, "test").unwrap()));
+        assert_eq!(
+            named(&checks, "rules").found,
+            "protocol \"esa\"; recovery \"papers\", later results leave windows; addressing \"hashed\"; \
+             timeouts of 1ms to 100ms, first 1ms; job1: windows of 196 to 1024 packets"
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tributary_controller::programs::Source;
 use tributary_model::jobfile::parse;
+use tributary_model::papers::{Paper, Rules};
 use tributary_model::{Aggregation, Preemption, Protocol, Scenario};
 use tributary_p4::Architecture;
 use tributary_protocol::priority::Code;
@@ -83,7 +84,7 @@ pub struct Setup {
     pub priorities: Code,
     /// Whether the switch lowers priorities by a shift: right for a linear code only.
     pub shift: bool,
-    /// Readings of ESA's text that slow it down.
+    /// How rules are read that the papers leave open.
     pub readings: Readings,
     /// Seed of start times, delays and faults.
     pub seed: u64,
@@ -91,13 +92,16 @@ pub struct Setup {
 
 impl Setup {
     /// The setup of ESA's simulations (§7.2.1): a switch with links of 100 Gb/s, a base round-trip
-    /// time of 10 µs, 5 MB of memory, and jobs of `workers` workers on hosts of their own.
+    /// time of 10 µs, 5 MB of memory, and jobs of `workers` workers on hosts of their own. Each protocol has
+    /// the rules of [`Paper::Esa`].
     #[must_use]
     pub fn esa(protocol: Protocol, models: Vec<Model>, workers: u32, seed: u64) -> Self {
         let job = |(job, model)| {
             let first = job * workers;
             Trainee { model, workers: (first..first + workers).collect(), server: job }
         };
+        let Rules { recovery, addressing, priorities, readings, timeouts, window, slots, .. } =
+            Paper::Esa.rules();
         Self {
             protocol,
             preemption: Preemption::default(),
@@ -112,24 +116,19 @@ impl Setup {
             memory: 5_000_000,
             values: 62,
             timing_only: true,
-            slots: 1024,
-            // 60 KB (§5.1).
-            window: 60_000 / 306,
+            slots,
+            window,
             ecn_threshold: 64,
             queue: 4096,
             loss: 0.0,
             start: Duration::from_millis(1),
             jitter: Duration::from_micros(300),
-            recovery: Recovery::Papers,
-            timeouts: RttConfig {
-                initial: Duration::from_millis(1),
-                min: Duration::from_millis(1),
-                max: Duration::from_millis(100),
-            },
-            addressing: Addressing::Hashed,
-            priorities: Code::Logarithmic,
+            recovery,
+            timeouts,
+            addressing,
+            priorities,
             shift: false,
-            readings: Readings::default(),
+            readings,
             seed,
         }
     }

@@ -6,9 +6,11 @@
 //!   resends only the lowest of the timed-out fragments. Every result of a resent fragment releases
 //!   two more. So the number of round trips that repair a burst of losses is logarithmic in the
 //!   size of the burst.
-//! - Both halve the window, with an exception: in ESA, a switch sends most results itself, and these
-//!   overtake the ones that the server has to complete. Three later results make the worker remind
-//!   the server there, but do not indicate congestion.
+//! - A timeout halves the window. Three later results do so in P4INC and SwitchML, but not in ATP and
+//!   ESA: there, results of tasks that a switch has completed overtake those of tasks that the server
+//!   has to complete, without any loss. They make the worker resend the fragment (ATP) or remind the
+//!   agent (ESA), but do not indicate congestion. [`LaterResults`](crate::LaterResults) selects
+//!   another rule.
 
 use std::time::Duration;
 

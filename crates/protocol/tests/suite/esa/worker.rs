@@ -67,6 +67,7 @@ fn three_later_results_make_it_remind_once_and_send_nothing_again() {
     result(&mut worker, 1, 4);
     assert_eq!(said(&mut worker), []);
     assert_eq!((sent(&mut worker, ms(1)), worker.stats().resent), (vec![], 0));
+    assert_eq!(worker.window(), 8, "results of the switch overtake those of the server");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tributary_protocol::congestion::Controller;
 use tributary_protocol::fixed::Rounding;
 use tributary_protocol::worker::{Event, Failure, Stats, SubmitError, Tensor, TensorId, Worker};
-use tributary_protocol::{ConfigError, Endpoint, JobConfig, Rejected};
+use tributary_protocol::{ConfigError, Endpoint, JobConfig, LaterResults, Rejected};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
     AggregatorIndex, Bitmap, Ecn, Epoch, Flags, JobId, Kind, Protocol, Sequence, WorkerIndex,
@@ -221,12 +221,29 @@ fn three_later_results_make_a_fragment_lost_once() {
     assert!(sent(&mut worker, us(2)).is_empty());
     result(&mut worker, 3, 3, NONE);
     assert_eq!(sequences(&sent(&mut worker, us(3))), [(0, RESEND)]);
-    assert_eq!(worker.window(), 4);
     for sequence in 4..8 {
         result(&mut worker, 4, sequence, NONE);
     }
     assert!(sent(&mut worker, us(4)).is_empty());
     assert_eq!(worker.stats().fast_resends, 1);
+}
+
+#[test]
+fn three_later_results_halve_the_window_only_if_they_are_read_as_congestion() {
+    let window = |later_results| {
+        let mut config = Setup { values: 2, ..Setup::papers() }.worker(0, 1);
+        config.timing.readings.later_results = later_results;
+        let mut worker = Worker::new(config).unwrap();
+        worker.submit(Tensor::I32((0..16).collect())).unwrap();
+        sent(&mut worker, us(0));
+        for sequence in 1..=3 {
+            result(&mut worker, 1, sequence, NONE);
+        }
+        assert_eq!(worker.stats().fast_resends, 1);
+        worker.window()
+    };
+    let rules = [LaterResults::ByProtocol, LaterResults::Halve, LaterResults::Ignore];
+    assert_eq!(rules.map(window), [8, 4, 8]);
 }
 
 #[test]
