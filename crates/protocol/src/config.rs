@@ -183,9 +183,8 @@ pub struct Readings {
     /// The agent leaves a worker's reminder to the entry's timer if the last round's reminders were
     /// answered a short time ago. The paper reacts at once (§5.3, case 1).
     pub reminders_wait: bool,
-    /// [`Recovery::Rack`]: ESA without what it has beyond the paper for collisions. Its workers' windows do not follow
-    /// the memory that their job gets, they do not tell the agent of a task that needs it, and the agent
-    /// waits for its timer.
+    /// [`Recovery::Rack`]: ESA without what it has beyond the paper where tasks collide: its workers bound
+    /// their windows by what the link carries, and its agent polls switches before its timer fires.
     pub blind: bool,
 }
 

@@ -89,7 +89,11 @@ fn collisions_do_not_stop_a_job_of_esa() {
         (sum / 4, trained.jobs.iter().map(|job| job.esa.server.completed).sum::<u64>())
     };
     let (now, repaired) = mean(&setup(Readings::default()));
-    let former = Readings { later_results: LaterResults::Halve, reminders_wait: true };
+    let former = Readings {
+        later_results: LaterResults::Halve,
+        reminders_wait: true,
+        ..Readings::default()
+    };
     let (before, _) = mean(&setup(former));
     assert!(repaired > 0, "nothing collided");
     assert!(now * 3 < before * 2, "{now:?} against {before:?}");

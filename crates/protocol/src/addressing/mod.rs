@@ -26,6 +26,7 @@
 //!
 //! Each slot has two aggregators, its versions, and its rounds alternate between them.
 
+mod own;
 mod permutation;
 mod places;
 mod spread;
@@ -34,6 +35,9 @@ use std::num::NonZeroU32;
 
 use tributary_wire::{AggregatorIndex, JobId, Sequence};
 
+use crate::JobConfig;
+
+pub use own::Own;
 pub use permutation::Permutation;
 pub(crate) use places::Places;
 pub use spread::Spread;
@@ -69,6 +73,8 @@ impl Addressing {
 /// The aggregators of the tasks of a job whose addressing keeps no state.
 #[derive(Clone, Copy, Debug)]
 pub enum Tasks {
+    /// As [`Addressing::Default`] in ESA.
+    Own(Own),
     /// As [`Addressing::Spread`].
     Spread(Spread),
     /// As [`Addressing::Hashed`].
@@ -82,16 +88,20 @@ pub enum Tasks {
 
 impl Tasks {
     /// The tasks of an ESA job, or of an ATP job without settled slots.
-    pub fn new(job: JobId, pool: NonZeroU32, addressing: Addressing) -> Self {
+    pub fn new(config: &JobConfig) -> Self {
+        let JobConfig { job, pool, slots, addressing, .. } = *config;
+        let own = || Own::new(job, slots, pool).map(Self::Own);
         match addressing {
             Addressing::Hashed => Self::Hashed { job, pool },
-            Addressing::Default | Addressing::Spread => Self::Spread(Spread::new(job, pool)),
+            Addressing::Default => own().unwrap_or_else(|| Self::Spread(Spread::new(job, pool))),
+            Addressing::Spread => Self::Spread(Spread::new(job, pool)),
         }
     }
 
     /// The aggregator of a task.
     pub fn index(&self, sequence: Sequence) -> AggregatorIndex {
         match *self {
+            Self::Own(own) => own.index(sequence),
             Self::Spread(spread) => spread.index(sequence),
             Self::Hashed { job, pool } => {
                 let key = u64::from(job.get()) << 32 | u64::from(sequence.0);

@@ -1,56 +1,45 @@
-//! A window that fits the memory which a job gets in the switches (ESA).
+//! A bound on the packets in flight, for the sake of the switches' memory (ESA).
 
-/// The least window in packets: with fewer in flight, a share of results says little.
-const LEAST: u32 = 16;
+use std::time::Duration;
 
-/// Bounds the packets that a worker of ESA has in flight by the aggregators that its job gets.
+use crate::Time;
+
+/// Bounds what a worker of ESA has in flight by what its link carries in two round trips.
 ///
-/// Every task that loses its aggregator, or finds none, costs up to a packet of each worker on the link of
-/// the parameter server. With *n* workers, this link is half busy if the server completes one task in 2*n*.
-/// So the window shrinks when the server completes a larger share of a window's results, by half of this
-/// share; otherwise it grows by an eighth. Marks do not tell: they count the packets in queues, and a
-/// switch without free aggregators has none. This is not in ESA's paper, which leaves the largest window open.
+/// One round trip of packets keeps the link busy, the other one lets workers be ahead of each other. Packets beyond that gain
+/// nothing, but each holds an aggregator that others need: marks do not limit them, as a switch without free
+/// aggregators has short queues. The round trip is the shortest time to a result, the rate is
+/// the most results in such a time. This is not in ESA's paper, which leaves the largest window open.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
-    window: u32,
-    max: u32,
-    /// Largest share of results that the server completes before the window shrinks.
-    share: f64,
-    /// Results in the current window, and how many the server completed.
+    /// The bound is never lower.
+    least: u32,
+    /// Start of the current round trip, and the results since then.
+    since: Time,
     results: u32,
-    repaired: u32,
+    /// The most results in a round trip; it fades.
+    most: u32,
 }
 
 impl Room {
-    /// For windows up to `max` packets.
-    pub(crate) fn new(max: u32, workers: u16) -> Self {
-        let share = 0.5 / f64::from(workers.max(1));
-        Self { window: max, max, share, results: 0, repaired: 0 }
+    /// Allows at least `least` packets.
+    pub(crate) fn new(least: u32) -> Self {
+        Self { least, since: Time::ZERO, results: 0, most: 0 }
     }
 
     /// The bound in packets.
     pub(crate) fn window(&self) -> u32 {
-        self.window
+        (2 * self.most).max(self.least)
     }
 
-    /// A result arrived; `in_flight` is the window that was used. `repaired` is true if the server completed it because an
-    /// aggregator was taken.
-    pub(crate) fn on_result(&mut self, repaired: bool, in_flight: u32) {
+    /// A result arrived. `round_trip` is the shortest time to a result so far.
+    pub(crate) fn on_result(&mut self, now: Time, round_trip: Option<Duration>) {
         self.results += 1;
-        self.repaired += u32::from(repaired);
-        if self.results < in_flight.clamp(LEAST, self.window) {
-            return;
+        if round_trip.is_some_and(|it| now - self.since >= it) {
+            self.most = self.results.max(self.most - self.most / 16);
+            self.results = 0;
+            self.since = now;
         }
-        let share = f64::from(self.repaired) / f64::from(self.results);
-        let least = LEAST.min(self.max);
-        self.window = if share > self.share {
-            let used = f64::from(in_flight.min(self.window));
-            ((used * (1.0 - share / 2.0)) as u32).clamp(least, self.max)
-        } else {
-            (self.window + self.window.div_ceil(8)).min(self.max)
-        };
-        self.results = 0;
-        self.repaired = 0;
     }
 }
 

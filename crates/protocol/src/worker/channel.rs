@@ -204,23 +204,6 @@ impl Worker {
         }
     }
 
-    /// A fragment was sent again that other workers have sent, too, because a later one is complete. If the switch holds
-    /// a part of it and the PS the rest, no packet of a worker completes it: the agent fetches what the
-    /// switch holds. One worker tells it, another one for each fragment.
-    pub(super) fn hint(&mut self, now: Time, fragment: u32) {
-        let turn = u32::from(self.config.job.workers());
-        let own =
-            self.config.job.racks.members(self.name.0, self.name.1).and_then(|own| own.lowest());
-        if self.config.minds_memory()
-            && self.rules.has_passed(fragment)
-            && own.is_some_and(|own| u32::from(own.get()) == fragment % turn)
-            && let Some(channel) = &mut self.channel
-            && channel.may_remind(now, fragment)
-        {
-            channel.reminders.insert(fragment);
-        }
-    }
-
     /// A fragment was sent past the switches once more. Queues a reminder if that happened too
     /// often.
     pub(super) fn consider_reminding(&mut self, now: Time, sequence: u32) {

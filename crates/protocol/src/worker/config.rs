@@ -3,7 +3,7 @@
 use tributary_wire::{Host, Protocol, WorkerIndex};
 
 use crate::fixed::Scale;
-use crate::{ConfigError, JobConfig, Rate, Timing};
+use crate::{ConfigError, JobConfig, Rate, Recovery, Timing};
 
 /// The initial window: 60 KB of payload (ESA §5.1, as ATP at 100 Gb/s).
 const INITIAL_WINDOW_BYTES: u32 = 60 * 1024;
@@ -31,8 +31,8 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// Whether the worker acts on collisions in the switches' memory (ESA).
-    pub(super) fn minds_memory(&self) -> bool {
+    /// Whether the worker saves the switches' memory (ESA).
+    pub(super) fn saves_memory(&self) -> bool {
         let Timing { recovery, readings, .. } = self.timing;
         self.job.protocol == Protocol::Esa && recovery == Recovery::Rack && !readings.blind
     }

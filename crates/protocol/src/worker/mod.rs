@@ -111,7 +111,7 @@ pub struct Worker {
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
-    /// What the memory of the switches allows (ESA, with the default rules).
+    /// A bound for the sake of the switches' memory (ESA, with the default rules).
     room: Option<Room>,
     pacer: Pacer,
     /// State of ESA's reliable channel.
@@ -161,7 +161,7 @@ impl Worker {
             tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
-            room: config.minds_memory().then(|| Room::new(config.job.slots, config.job.workers())),
+            room: config.saves_memory().then(|| Room::new(config.initial_window())),
             pacer: Pacer::new(config.rate),
             channel: config.job.protocol.has_reminder_agent().then(|| Channel::new(&config.job)),
             handover: Handover::of(&config.job),
@@ -316,7 +316,8 @@ impl Worker {
 
     /// The congestion window in packets.
     pub fn window(&self) -> u32 {
-        self.controller.window()
+        let window = self.controller.window();
+        self.room.as_ref().map_or(window, |room| window.min(room.window()))
     }
 
     /// The typical time from sending a fragment to its result.

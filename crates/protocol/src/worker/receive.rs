@@ -147,9 +147,8 @@ impl Worker {
         let sequence = self.sequence(fragment);
         let answered = self.fragments.done(fragment, collided);
         self.heard(now, fragment, sequence, &answered, marked);
-        let window = self.window();
         if let Some(room) = &mut self.room {
-            room.on_result(collided, window);
+            room.on_result(now, self.rules.least());
         }
         self.deliver();
     }

@@ -42,16 +42,10 @@ impl Worker {
         self.write_farewell(now, frame)
     }
 
-    /// The window in packets.
-    pub(super) fn window(&self) -> u32 {
-        let window = self.controller.window();
-        self.room.as_ref().map_or(window, |room| window.min(room.window()))
-    }
-
     fn may_send_new(&self) -> bool {
         let next = self.fragments.next();
         // At least one, or no packet would ever be sent.
-        let window = self.window().max(1);
+        let window = self.controller.window().max(1);
         let used = match self.config.timing.recovery {
             // Count the fragments in flight. A fragment under repair delays others only through the
             // number of slots.
@@ -114,8 +108,6 @@ impl Worker {
         self.note_sent(now, fragment, sending.again, encoding == Encoding::Float);
         if repairs {
             self.consider_reminding(now, fragment);
-        } else if sending.repeated {
-            self.hint(now, fragment);
         }
         true
     }

@@ -419,7 +419,8 @@ const CHANGES: [Change; 11] = [
     ("5 default addresses: ATP's settle", |setup| setup.addressing = Addressing::Default),
     ("1 to 5 together", |setup| {
         setup.shift = true;
-        setup.readings = Readings { later_results: LaterResults::Halve, reminders_wait: true };
+        setup.readings =
+            Readings { later_results: LaterResults::Halve, reminders_wait: true, blind: false };
         setup.timeouts.initial = Duration::from_millis(20);
         setup.addressing = Addressing::Default;
     }),

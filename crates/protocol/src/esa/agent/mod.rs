@@ -178,7 +178,7 @@ impl Agent {
             below: below.collect::<Option<_>>().ok_or(ConfigError::Targets)?,
             finished: WorkerSet::EMPTY,
             stats: Stats::default(),
-            tasks: Tasks::new(config.job.job, config.job.pool, config.job.addressing),
+            tasks: Tasks::new(&config.job),
             config,
         };
         self.jobs.insert(served.config.job.job, served);

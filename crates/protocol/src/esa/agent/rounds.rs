@@ -142,7 +142,9 @@ impl Agent {
     pub(super) fn answered(&mut self, now: Time, job: JobId, sequence: u32) {
         let Some(served) = self.jobs.get_mut(&job) else { return };
         if let Some(watch) = served.watches.get_mut(&sequence) {
-            served.answer.add(now - watch.reminded);
+            if let Some(reminded) = watch.reminded {
+                served.answer.add(now - reminded);
+            }
             watch.awaited = watch.awaited.saturating_sub(1);
             if watch.awaited == 0 && watch.ask {
                 self.ask(job, sequence);
@@ -171,8 +173,9 @@ impl Agent {
 
 /// Sends a reminder to each switch that may hold missing values.
 fn remind(below: &[WorkerSet], watch: &mut Watch, now: Time, mut send: impl FnMut(usize)) {
+    // Otherwise an answer may be one to an earlier reminder.
+    watch.reminded = (watch.awaited == 0).then_some(now);
     watch.awaited = 0;
-    watch.reminded = now;
     for (switch, members) in below.iter().enumerate() {
         if !members.is_disjoint(watch.missing) {
             watch.awaited += 1;

@@ -19,8 +19,8 @@ pub(super) struct Watch {
     pub(super) rest_until: Time,
     /// Number of polls, [`u32::BITS`] if there are to be no more.
     pub(super) polls: u32,
-    /// When the switches were last reminded.
-    pub(super) reminded: Time,
+    /// When the switches were last reminded, if they had answered all reminders before.
+    pub(super) reminded: Option<Time>,
     /// Number of rounds that the timer began.
     pub(super) timeouts: u32,
     /// Number of contributions to later tasks.
@@ -46,7 +46,7 @@ impl Watch {
             due,
             rest_until: now,
             polls: 0,
-            reminded: now,
+            reminded: None,
             timeouts: 0,
             later: 0,
             fast: false,

@@ -29,8 +29,6 @@ pub(super) struct Entry {
     pub(super) asked: Option<(WorkerIndex, Time)>,
     /// Whether a merged packet carried a congestion mark.
     pub(super) marked: bool,
-    /// Whether a part came from a switch that had no aggregator for it.
-    pub(super) displaced: bool,
     /// When the entry was set up.
     pub(super) since: Time,
     sums: Box<[i32]>,
@@ -162,7 +160,6 @@ impl Entries {
             repaired: false,
             asked: None,
             marked: false,
-            displaced: false,
             since: now,
             sums: vec![0; self.values].into(),
             floats: None,
@@ -210,10 +207,7 @@ impl Entries {
         fixed::write(&entry.sums, &mut payload);
         let mut flags = Flags::NONE;
         if float {
-            // Floats pass the switches in any case, and with both flags a result would be a repair packet.
             flags |= Flags::OVERFLOW;
-        } else if entry.displaced {
-            flags |= Flags::COLLISION;
         }
         if entry.marked {
             flags |= Flags::ECN;

@@ -14,8 +14,6 @@ struct Part<'a> {
     workers: WorkerSet,
     float: bool,
     marked: bool,
-    /// Whether it comes from a switch that had no aggregator for it.
-    displaced: bool,
     payload: &'a [u8],
 }
 
@@ -45,7 +43,6 @@ impl Server {
                 workers,
                 float: packet.flags().contains(Flags::OVERFLOW),
                 marked: packet.is_marked(),
-                displaced: !packet.flags().contains(Flags::REPAIR),
                 payload: packet.payload(),
             };
             if packet.flags().contains(Flags::REPAIR) {
@@ -152,7 +149,6 @@ impl Server {
                     workers,
                     float: values.float,
                     marked,
-                    displaced: false,
                     payload: &values.payload,
                 };
                 self.merge(now, &part);
@@ -265,7 +261,6 @@ impl Server {
             return;
         }
         entry.marked |= part.marked;
-        entry.displaced |= part.displaced;
         if part.float {
             self.entries.set_floats(sequence, workers, part.payload);
         } else {

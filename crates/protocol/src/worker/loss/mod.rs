@@ -90,6 +90,14 @@ impl Rules {
         }
     }
 
+    /// The shortest time from sending a fragment to its result.
+    pub(super) fn least(&self) -> Option<Duration> {
+        match self {
+            Self::Rack(rack) => rack.least(),
+            Self::Papers(_) => None,
+        }
+    }
+
     /// The timeout while no result arrives.
     pub(super) fn timeout(&self) -> Duration {
         match self {
@@ -127,14 +135,6 @@ impl Rules {
         match self {
             Self::Rack(rack) => rack.on_timeout(fragments, now, progress),
             Self::Papers(papers) => papers.on_timeout(fragments, now),
-        }
-    }
-
-    /// Whether a later fragment is complete, which all workers send after this one.
-    pub(super) fn has_passed(&self, fragment: u32) -> bool {
-        match self {
-            Self::Rack(rack) => rack.has_passed(fragment),
-            Self::Papers(_) => false,
         }
     }
 

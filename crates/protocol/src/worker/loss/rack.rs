@@ -141,6 +141,10 @@ impl Rack {
         self.times.quantile(50)
     }
 
+    pub(super) fn least(&self) -> Option<Duration> {
+        self.times.least()
+    }
+
     /// The duration of silence before a probe.
     pub(super) fn timeout(&self) -> Duration {
         let usual = self.times.quantile(10);
@@ -150,11 +154,6 @@ impl Rack {
         };
         let silence = round_trip.map(|it| (it * SILENT_ROUND_TRIPS).max(LEAST_SILENCE));
         silence.unwrap_or(self.bounds.min).min(self.bounds.max)
-    }
-
-    /// Whether a later fragment is complete.
-    pub(super) fn has_passed(&self, fragment: u32) -> bool {
-        fragment < self.reached
     }
 
     /// Whether a fragment above the lowest is complete.
