@@ -21,7 +21,10 @@ mod table;
 pub mod titan;
 mod workload;
 
-pub use chart::{Chart, DrawError, Line, Marks, Measured, Scale, Series};
+pub use chart::{
+    Chart, DrawError, Estimates, Heat, HeatPanel, Line, Marks, Measured, Paper, PaperAt, Scale,
+    Series,
+};
 pub use interval::Interval;
 pub use page::{Figure, page};
 pub use runs::{Progress, Run, RunError, policy, run};
