@@ -5,7 +5,7 @@ use std::ops::Range;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use super::{Area, Axes, COLORS, Chart, Series, describe, draw_key, extent};
+use super::{Area, Axes, COLORS, Chart, HEADROOM, Series, describe, draw_key, extent};
 use crate::figures::interval::Interval;
 
 /// Distance between the marks of two lines, so that their intervals do not overlap.
@@ -60,6 +60,16 @@ impl Estimates {
         step * (series as f64 - (count - 1.0) / 2.0)
     }
 
+    /// Factor by which the vertical axis is longer than usual, so that a legend of many lines covers
+    /// no data.
+    fn room_for_key(&self) -> f64 {
+        /// Height of a line of the legend, and of its margins, as parts of the chart's.
+        const LINE: f64 = 0.066;
+        const MARGINS: f64 = 0.09;
+        let key = LINE * (self.series.len() + self.paper.len()) as f64 + MARGINS;
+        (1.0 / (1.0 - key.min(0.8)) / HEADROOM).max(1.0)
+    }
+
     /// All heights that the chart shows.
     fn heights(&self) -> impl Iterator<Item = f64> {
         let top = |interval: &Interval| interval.mean + interval.half.unwrap_or(0.0);
@@ -78,8 +88,9 @@ impl Chart {
         root: &Area<S>,
         shown: &Estimates,
     ) -> Result<(), String> {
-        let mut chart =
-            self.categories(root, &shown.x, &shown.settings, extent(shown.heights())?)?;
+        let up = extent(shown.heights())?;
+        let up = up.start..up.end * shown.room_for_key();
+        let mut chart = self.categories(root, &shown.x, &shown.settings, up)?;
         if shown.parity {
             let ends = shown.ends().map(|x| (x, 1.0));
             let line = PathElement::new(ends, BLACK.mix(0.5).stroke_width(1));
@@ -165,9 +176,10 @@ impl Estimates {
                 let shift = paper.series.map_or(0.0, |series| self.shift(series));
                 let known = points.iter().enumerate();
                 let known = known.filter_map(|(x, y)| Some((x as f64 + shift, (*y)?)));
-                let mark = |at| EmptyElement::at(at) + diamond((0, 0), color) + outline((0, 0));
+                let mark = move |at| EmptyElement::at(at) + diamond() + outline(color);
                 let drawn = chart.draw_series(known.map(mark)).map_err(describe)?;
-                let sample = move |(x, y)| diamond((x + 10, y), color);
+                let sample =
+                    move |(x, y)| EmptyElement::at((x + 10, y)) + diamond() + outline(color);
                 drawn.label(&paper.name).legend(sample);
             }
         }
@@ -175,19 +187,17 @@ impl Estimates {
     }
 }
 
-/// The corners of a diamond, in units of the picture.
-fn corners((x, y): (i32, i32)) -> [(i32, i32); 4] {
-    [(x - DIAMOND, y), (x, y - DIAMOND), (x + DIAMOND, y), (x, y + DIAMOND)]
+/// The corners of a diamond around a point, in units of the picture.
+const CORNERS: [(i32, i32); 4] = [(-DIAMOND, 0), (0, -DIAMOND), (DIAMOND, 0), (0, DIAMOND)];
+
+/// White, so that it is seen on a bar of its colour.
+fn diamond() -> Polygon<(i32, i32)> {
+    Polygon::new(CORNERS, WHITE.filled())
 }
 
-fn diamond(middle: (i32, i32), color: RGBColor) -> Polygon<(i32, i32)> {
-    Polygon::new(corners(middle), color.filled())
-}
-
-/// Sets a diamond off from a bar of its colour.
-fn outline(middle: (i32, i32)) -> PathElement<(i32, i32)> {
-    let [first, second, third, fourth] = corners(middle);
-    PathElement::new([first, second, third, fourth, first], WHITE.stroke_width(1))
+fn outline(color: RGBColor) -> PathElement<(i32, i32)> {
+    let [first, second, third, fourth] = CORNERS;
+    PathElement::new([first, second, third, fourth, first], color.stroke_width(2))
 }
 
 #[cfg(test)]
@@ -252,6 +262,17 @@ mod tests {
             assert_eq!(svg.matches("<circle ").count(), if bars { 0 } else { 4 }, "{svg}");
             assert!(chart(bars).to_png().unwrap().starts_with(b"\x89PNG"));
         }
+    }
+
+    #[test]
+    fn a_long_legend_gets_more_room() {
+        let room = |count: usize| {
+            let Marks::Estimates(mut shown) = chart(true).marks else { unreachable!() };
+            shown.paper = vec![shown.paper[0].clone(); count];
+            shown.room_for_key()
+        };
+        assert_eq!(room(1), 1.0);
+        assert!(room(4) > 1.2 && room(5) > room(4), "{} {}", room(4), room(5));
     }
 
     #[test]
