@@ -1,10 +1,13 @@
 //! Tables for a terminal, for a page and as CSV.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use tributary_cluster::metrics::Spread;
 
 use crate::figures::interval::Interval;
+
+/// Longest line of a text cell on a terminal, in letters; longer texts have several lines.
+const LINE: u16 = 60;
 
 /// One cell.
 #[derive(Clone, PartialEq, Debug)]
@@ -95,6 +98,14 @@ impl Table {
             });
             table.add_row(cells);
         }
+        for (at, column) in table.column_iter_mut().enumerate() {
+            let is_long = |row: &Vec<Cell>| {
+                row[at].is_text() && row[at].shown().chars().count() > usize::from(LINE)
+            };
+            if self.rows.iter().any(is_long) {
+                column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(LINE)));
+            }
+        }
         table.to_string()
     }
 
@@ -169,6 +180,16 @@ mod tests {
         let expected = "model,ESA / ATP,\"ESA / ATP, ± 95 %\"\nA,1.5,0.25\nB,2,\n";
         assert_eq!(table.to_csv(), expected);
         assert!(table.to_terminal().contains("1.50 ± 0.25"));
+    }
+
+    #[test]
+    fn a_terminal_gets_long_texts_in_several_lines() {
+        let mut table = Table::new(["why", "number"]);
+        table.push(vec![Cell::text("word ".repeat(40).trim()), Cell::Number(1.0, 1)]);
+        let shown = table.to_terminal();
+        let longest = shown.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest < 80, "{longest}\n{shown}");
+        assert_eq!(shown.matches("word").count(), 40, "{shown}");
     }
 
     #[test]
