@@ -101,7 +101,9 @@ fn collisions_do_not_stop_a_job_of_esa() {
 #[test]
 fn delays_before_each_tensor_add_up() {
     let jct = |delays| {
-        let setup = Setup { delays, jitter: Duration::from_micros(50), ..small(Protocol::Esa, 1) };
+        // Memory for all: nothing collides.
+        let (memory, jitter) = (5_000_000, Duration::from_micros(50));
+        let setup = Setup { delays, memory, jitter, ..small(Protocol::Esa, 1) };
         train(&setup).unwrap().jobs.iter().map(TrainedJob::jct).sum::<Duration>()
     };
     let (once, each) = (jct(Delays::PerIteration), jct(Delays::PerTensor));

@@ -152,6 +152,11 @@ impl Claim {
         Self { paper: paper.shown(), ..self }
     }
 
+    /// With several numbers of the paper, which are for readers only.
+    fn reported(self, paper: &str) -> Self {
+        Self { paper: paper.to_owned(), ..self }
+    }
+
     fn isolated(
         mut self,
         by: impl IntoIterator<Item = Option<Isolation>>,
@@ -274,6 +279,7 @@ fn on_preemption(evidence: &Evidence<'_>) -> Vec<Claim> {
     let over_atp = ["ESA", "always", "coin"].map(|rule| evidence.all("figure-11", (rule, "ATP")));
     let beats = |statement, other| {
         claim("7.3", statement, Rule::EachAbove(1.0), evidence.all("figure-11", ("ESA", other)))
+            .reported("up to 1.16 over both")
             .isolated([evidence.priorities(("ESA", other))], &["repairs"])
     };
     let mixed = ["always", "coin"]
@@ -285,6 +291,7 @@ fn on_preemption(evidence: &Evidence<'_>) -> Vec<Claim> {
             Rule::EachAbove(1.0),
             over_atp.concat(),
         )
+        .reported("1.19 to 1.35, 1.05 to 1.22")
         .isolated([], &["halving"]),
         beats("priorities are faster than always preempting", "always"),
         beats("priorities are faster than a coin", "coin"),

@@ -18,7 +18,10 @@ const PARTS: [Part; 19] = [
     ("jobs", |setup| Some(setup.jobs.len().to_string())),
     ("workers of a job", |setup| list(setup.jobs.iter().map(|job| job.workers.len()))),
     ("gradients of a job", |setup| {
-        list(setup.jobs.iter().map(|job| format!("{} MB", job.model.bytes() as f64 / 1e6)))
+        let sizes =
+            list(setup.jobs.iter().map(|job| format!("{} MB", job.model.bytes() as f64 / 1e6)));
+        // A comma is between set-ups.
+        sizes.map(|sizes| sizes.replace(", ", " and "))
     }),
     ("hosts", |setup| {
         let workers = setup.jobs.iter().map(|job| job.workers.len()).sum::<usize>();
@@ -169,7 +172,7 @@ mod tests {
             row("hosts"),
             [
                 Cell::text("one for each worker"),
-                Cell::text("figure-7: one for each worker, shared by jobs")
+                Cell::text("figure-7: shared by jobs, one for each worker")
             ]
         );
     }

@@ -67,13 +67,17 @@ fn table(results: &Results<'_>) -> Table {
 
 fn charts(results: &Results<'_>) -> Vec<Chart> {
     let study = results.study;
-    if let View::Grid(grid) = &study.view {
-        return vec![heat(results, grid)];
+    match &study.view {
+        View::Grid(grid) => return vec![heat(results, grid)],
+        View::Table => return Vec::new(),
+        View::Lines | View::Bars => {}
     }
     let panels = || study.panels.iter().enumerate();
     let mut charts: Vec<Chart> =
         panels().map(|(at, panel)| quantities(results, at, panel)).collect();
-    if study.ratios.iter().all(|ratio| ratio.paper.is_empty()) {
+    let published = study.ratios.iter().any(|ratio| !ratio.paper.is_empty());
+    let comparable = study.view == View::Lines && study.has_one_axis();
+    if !published && !comparable {
         return charts;
     }
     if !study.has_one_axis() {

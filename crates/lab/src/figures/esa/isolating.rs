@@ -102,9 +102,9 @@ pub(super) fn repairs(effort: Effort) -> Study {
             "Eight jobs of eight workers, as in figure 11. An explanation to test: under the rule of priorities \
              a collision costs two tasks. The packet that fails to preempt goes to the server, so its \
              task cannot be completed by the switch; and it halves the holder's priority, so that the next packet of \
-             the same task evicts the holder, which needs the server, too. With *always*, only the \
+             the same task evicts the holder, which needs the server, too. With “always”, only the \
              holder does. If that is right, the server completes about twice as many tasks as with \
-             *always* if all priorities are equal, and about as many if priorities of jobs are so far apart that \
+             “always” if all priorities are equal, and about as many if priorities of jobs are so far apart that \
              downgradings do not reach the next job. With eight jobs, 36 levels of priority lie between two jobs, \
              which is six downgradings; tasks of the same job are equal in all rows.",
         ]),
@@ -129,7 +129,7 @@ fn two_tasks_or_one(results: &Results<'_>) -> Vec<String> {
             "which does not decide whether the explanation is right"
         };
         format!(
-            "Model {name}: the server completes {} times as many tasks as with *always* if all have one \
+            "Model {name}: the server completes {} times as many tasks as with “always” if all have one \
              priority (predicted: 2) and {} times as many if priorities are far apart (predicted: 1), {verdict}; with the \
              formula, {} times as many.",
             equal.shown(2),
@@ -267,7 +267,7 @@ pub(super) fn causes(effort: Effort) -> Study {
              it says otherwise. Numbers are those of the suspected causes in this project's issue \
              17. Changes 1 and 4 do not affect ATP.",
         ]),
-        view: View::Bars,
+        view: View::Table,
         seeds: effort.seeds,
         conclude: None,
     }

@@ -82,6 +82,8 @@ pub(crate) enum View {
     Lines,
     /// A group of bars for each value.
     Bars,
+    /// The table alone: the values have long names.
+    Table,
     /// A heat map of the first ratio.
     Grid(Grid),
 }

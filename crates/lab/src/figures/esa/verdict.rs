@@ -118,7 +118,7 @@ pub(super) struct Claim {
     pub(super) isolated_in: &'static [&'static str],
 }
 
-/// Most cases that a reason lists.
+/// Most cases that a reason lists; of more, it names one.
 const LISTED: usize = 4;
 
 impl Claim {
@@ -157,7 +157,7 @@ impl Claim {
             1 => "the one point".to_owned(),
             count => format!("{count} points"),
         };
-        let mut reasons = vec![format!("{base} over {points} of the figures")];
+        let mut reasons = vec![format!("{} over {points} of the figures", capitalised(base))];
         for isolation in &self.isolations {
             let findings = self.findings(isolation);
             let of = |wanted: Finding| {
@@ -166,17 +166,32 @@ impl Claim {
                     .filter(|(one, _)| *one == wanted)
                     .map(|(_, name)| *name)
                     .collect();
-                let more = names.len().saturating_sub(LISTED);
-                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-                let listed = names[..names.len().min(LISTED)].join(", ");
-                (!names.is_empty()).then(|| format!("{} with {listed}{more}", wanted.shown()))
+                let listed = match names.as_slice() {
+                    [] => return None,
+                    [first, ..] if names.len() > LISTED => {
+                        format!("{} cases, such as {first}", names.len())
+                    }
+                    few => few.join(", "),
+                };
+                Some(format!("{} with {listed}", wanted.shown()))
             };
             let verdicts =
                 [Finding::Holds, Finding::Fails, Finding::Undecided].into_iter().filter_map(of);
-            reasons.push(format!("{}: {}", isolation.on, verdicts.collect::<Vec<_>>().join("; ")));
+            reasons.push(format!(
+                "{}: {}",
+                capitalised(isolation.on),
+                verdicts.collect::<Vec<_>>().join("; ")
+            ));
         }
         reasons.join(". ")
     }
+}
+
+/// A sentence's first letter.
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().into_iter().flat_map(char::to_uppercase);
+    first.chain(letters.clone()).collect()
 }
 
 #[cfg(test)]
@@ -254,7 +269,7 @@ mod tests {
         assert_eq!(depends.verdict().shown(), "depends on the rule of windows");
         assert_eq!(
             depends.why(),
-            "holds over the one point of the figures. the rule of windows: holds with neither; fails with both"
+            "Holds over the one point of the figures. The rule of windows: holds with neither; fails with both"
         );
         // The figures have points that the cases have not, so they are not one of the cases.
         let other = claim(&[0.8], &[("neither", 1.5)]);
@@ -265,7 +280,7 @@ mod tests {
     fn a_verdict_that_does_not_change_is_that_of_the_figures() {
         let same = claim(&[1.5, 1.4], &[("neither", 1.5), ("both", 1.2)]);
         assert_eq!(same.verdict(), Verdict::Is(Finding::Holds));
-        assert!(same.why().starts_with("holds over 2 points of the figures"), "{}", same.why());
+        assert!(same.why().starts_with("Holds over 2 points of the figures"), "{}", same.why());
         let unclear = claim(&[1.5], &[("both", 1.0)]);
         assert_eq!(unclear.verdict(), Verdict::Is(Finding::Holds), "undecided is no contradiction");
         assert_eq!(claim(&[0.8], &[]).verdict(), Verdict::Is(Finding::Fails));
@@ -273,11 +288,11 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_lists_only_some_of_many_cases() {
+    fn a_reason_names_one_of_many_cases() {
         let cases: Vec<(String, f64)> = (1..=6).map(|at| (format!("case {at}"), 1.5)).collect();
         let cases: Vec<(&str, f64)> =
             cases.iter().map(|(name, mean)| (name.as_str(), *mean)).collect();
         let why = claim(&[1.5], &cases).why();
-        assert!(why.ends_with("holds with case 1, case 2, case 3, case 4 and 2 more"), "{why}");
+        assert!(why.ends_with("holds with 6 cases, such as case 1"), "{why}");
     }
 }
