@@ -243,7 +243,7 @@ def pivoted(rows: list[dict], by: list[str], across: str) -> list[dict]:
 
 
 def shown(row: dict, name: str, digits: int | None) -> str:
-    """A cell: as it is, or rounded, with its deviation if that does not round to zero."""
+    """A cell: as it is, or rounded, with its deviation, or half of its interval, if that does not round to zero."""
     cell = row.get(name, "")
     if cell == "":
         return "–"
@@ -252,7 +252,7 @@ def shown(row: dict, name: str, digits: int | None) -> str:
     text = f"{float(cell):.{digits}f}"
     if text == "nan":
         return "–"
-    deviation = row.get(f"{name}, deviation", "")
+    deviation = row.get(f"{name}, deviation") or row.get(f"{name}, ± 95 %")
     spread = f"{float(deviation or 'nan'):.{digits}f}"
     if spread == "nan" or float(spread) == 0.0:
         return text

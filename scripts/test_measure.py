@@ -105,6 +105,12 @@ class Extraction(unittest.TestCase):
             [list(row.values()) for row in measure.selected(rows, spec)],
             [["x", "1.23 ± 0.02", "1", "2.0"], ["y", "3.10", "–", "–"]],
         )
+        text = 'case,"JCT, s","JCT, s, ± 95 %"\nx,1.2345,0.05\ny,3.1,\n'
+        rows = measure.from_csv([text])
+        self.assertEqual(
+            [row["JCT"] for row in measure.selected(rows, {"columns": [["JCT", "JCT, s", 1]]})],
+            ["1.2 ± 0.1", "3.1"],
+        )
         with self.assertRaisesRegex(Refused, "no column `gone`; there are `case`"):
             measure.selected(rows, {"columns": [["x", "gone"]]})
 

@@ -1,4 +1,8 @@
-//! Charts as SVG and PNG: lines over time, a parameter or settings, grouped bars, and scatter plots.
+//! Charts as SVG and PNG: lines over time, a parameter or settings, grouped bars, scatter plots, and heat
+//! maps.
+
+mod estimates;
+mod heat;
 
 use std::ops::Range;
 
@@ -9,6 +13,9 @@ use tiny_skia::Pixmap;
 use tributary_cluster::metrics::Spread;
 
 use crate::figures::raster::{Raster, SCALE};
+
+pub use estimates::{Estimates, Paper, PaperAt};
+pub use heat::{Heat, HeatPanel};
 
 const SIZE: (u32, u32) = (760, 420);
 /// Size of a chart whose axes have the same range.
@@ -97,6 +104,10 @@ pub enum Marks {
         /// Sets of points.
         clouds: Vec<Series<(f64, f64)>>,
     },
+    /// Means with their confidence intervals over settings, beside the values of a paper.
+    Estimates(Estimates),
+    /// Ratios over two settings.
+    Heat(Heat),
 }
 
 /// Marks of one colour.
@@ -159,7 +170,11 @@ impl Chart {
     }
 
     fn size(&self) -> (u32, u32) {
-        if matches!(self.marks, Marks::Agreement { .. }) { SQUARE } else { SIZE }
+        match &self.marks {
+            Marks::Agreement { .. } => SQUARE,
+            Marks::Heat(heat) => heat.size(),
+            _ => SIZE,
+        }
     }
 
     fn error(&self, why: String) -> DrawError {
@@ -190,6 +205,8 @@ impl Chart {
                 self.draw_settings(&root, x, settings, lines)?;
             }
             Marks::Agreement { x, clouds } => self.draw_agreement(&root, x, clouds)?,
+            Marks::Estimates(shown) => self.draw_estimates(&root, shown)?,
+            Marks::Heat(heat) => self.draw_heat(&root, heat)?,
         }
         root.present().map_err(describe)
     }

@@ -10,6 +10,7 @@ mod chart;
 pub mod compare;
 pub mod esa;
 pub mod gantt;
+mod interval;
 pub mod netpack;
 pub mod optical;
 mod page;
@@ -20,7 +21,11 @@ mod table;
 pub mod titan;
 mod workload;
 
-pub use chart::{Chart, DrawError, Line, Marks, Measured, Scale, Series};
+pub use chart::{
+    Chart, DrawError, Estimates, Heat, HeatPanel, Line, Marks, Measured, Paper, PaperAt, Scale,
+    Series,
+};
+pub use interval::Interval;
 pub use page::{Figure, page};
 pub use runs::{Progress, Run, RunError, policy, run};
 pub use table::{Cell, Table};

@@ -1,8 +1,13 @@
 //! Tables for a terminal, for a page and as CSV.
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, ContentArrangement};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width};
 use tributary_cluster::metrics::Spread;
+
+use crate::figures::interval::Interval;
+
+/// Longest line of a text cell on a terminal, in letters; longer texts have several lines.
+const LINE: u16 = 60;
 
 /// One cell.
 #[derive(Clone, PartialEq, Debug)]
@@ -13,6 +18,8 @@ pub enum Cell {
     Number(f64, usize),
     /// A mean and its deviation, shown with this number of decimals.
     Spread(Spread, usize),
+    /// A mean and the half-width of its 95 % confidence interval, shown with this number of decimals.
+    Interval(Interval, usize),
     /// An empty cell.
     None,
 }
@@ -32,7 +39,17 @@ impl Cell {
             Self::Spread(Spread { mean, deviation, .. }, digits) => {
                 format!("{mean:.digits$} ± {deviation:.digits$}")
             }
+            Self::Interval(interval, digits) => interval.shown(*digits),
             Self::None => "–".to_owned(),
+        }
+    }
+
+    /// What the second column of its column in CSV has, if there is one.
+    fn second(&self) -> Option<&'static str> {
+        match self {
+            Self::Spread(..) => Some("deviation"),
+            Self::Interval(..) => Some("± 95 %"),
+            Self::Text(_) | Self::Number(..) | Self::None => None,
         }
     }
 
@@ -81,29 +98,43 @@ impl Table {
             });
             table.add_row(cells);
         }
+        for (at, column) in table.column_iter_mut().enumerate() {
+            let is_long = |row: &Vec<Cell>| {
+                row[at].is_text() && row[at].shown().chars().count() > usize::from(LINE)
+            };
+            if self.rows.iter().any(is_long) {
+                column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(LINE)));
+            }
+        }
         table.to_string()
     }
 
-    /// Renders the table as comma-separated values with full precision. A deviation has its own
-    /// column after that of its mean.
+    /// Renders the table as comma-separated values with full precision. A deviation, or half of the
+    /// width of a confidence interval, has its own column after that of its mean.
     #[must_use]
     pub fn to_csv(&self) -> String {
-        let spread = |at: &usize| self.rows.iter().any(|row| matches!(row[*at], Cell::Spread(..)));
-        let spreads: Vec<usize> = (0..self.columns.len()).filter(spread).collect();
+        let second = |at: usize| self.rows.iter().find_map(|row| row[at].second());
+        let seconds: Vec<Option<&str>> = (0..self.columns.len()).map(second).collect();
         let mut table = csv::Writer::from_writer(Vec::new());
         let mut write = |fields: Vec<[String; 2]>| {
-            let row = fields.iter().enumerate().flat_map(|(at, [value, deviation])| {
-                [Some(value), spreads.contains(&at).then_some(deviation)]
+            let row = fields.iter().zip(&seconds).flat_map(|([value, width], second)| {
+                [Some(value), second.is_some().then_some(width)]
             });
             table.write_record(row.flatten()).expect("rows have the same length");
         };
-        let head = |column: &String| [column.clone(), format!("{column}, deviation")];
-        write(self.columns.iter().map(head).collect());
+        let head = |(column, second): (&String, &Option<&str>)| {
+            [column.clone(), format!("{column}, {}", second.unwrap_or_default())]
+        };
+        write(self.columns.iter().zip(&seconds).map(head).collect());
         for row in &self.rows {
             let cells = row.iter().map(|cell| match cell {
                 Cell::Text(words) => [words.clone(), String::new()],
                 Cell::Number(number, _) => [number.to_string(), String::new()],
                 Cell::Spread(spread, _) => [spread.mean.to_string(), spread.deviation.to_string()],
+                Cell::Interval(interval, _) => {
+                    let half = interval.half.map(|half| half.to_string());
+                    [interval.mean.to_string(), half.unwrap_or_default()]
+                }
                 Cell::None => [String::new(), String::new()],
             });
             write(cells.collect());
@@ -136,6 +167,29 @@ mod tests {
             "policy,\"JCT, s\",\"JCT, s, deviation\"\n\"a \"\"b\"\"\",3,{deviation}\nplain,,\n"
         );
         assert_eq!(table().to_csv(), expected);
+    }
+
+    #[test]
+    fn csv_has_a_column_for_intervals_which_is_empty_for_a_single_run() {
+        let mut table = Table::new(["model", "ESA / ATP"]);
+        table.push(vec![
+            Cell::text("A"),
+            Cell::Interval(Interval { mean: 1.5, half: Some(0.25) }, 2),
+        ]);
+        table.push(vec![Cell::text("B"), Cell::Interval(Interval::of(&[2.0]), 2)]);
+        let expected = "model,ESA / ATP,\"ESA / ATP, ± 95 %\"\nA,1.5,0.25\nB,2,\n";
+        assert_eq!(table.to_csv(), expected);
+        assert!(table.to_terminal().contains("1.50 ± 0.25"));
+    }
+
+    #[test]
+    fn a_terminal_gets_long_texts_in_several_lines() {
+        let mut table = Table::new(["why", "number"]);
+        table.push(vec![Cell::text("word ".repeat(40).trim()), Cell::Number(1.0, 1)]);
+        let shown = table.to_terminal();
+        let longest = shown.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(longest < 80, "{longest}\n{shown}");
+        assert_eq!(shown.matches("word").count(), 40, "{shown}");
     }
 
     #[test]

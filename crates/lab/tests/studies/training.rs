@@ -3,7 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
-use tributary_lab::studies::training::{Model, Run, Setup, Trained, TrainedJob, train};
+use tributary_controller::outcomes::Outcome;
+use tributary_lab::studies::training::{
+    Delays, Model, Ranking, Run, Setup, Trained, TrainedJob, train,
+};
 use tributary_model::{Aggregation, Preemption, Protocol};
 use tributary_protocol::{LaterResults, Readings, Recovery};
 
@@ -97,6 +100,31 @@ fn collisions_do_not_stop_a_job_of_esa() {
     let (before, _) = mean(&setup(former));
     assert!(repaired > 0, "nothing collided");
     assert!(now * 3 < before * 2, "{now:?} against {before:?}");
+}
+
+#[test]
+fn delays_before_each_tensor_add_up() {
+    let jct = |delays| {
+        // Memory for all: nothing collides.
+        let (memory, jitter) = (5_000_000, Duration::from_micros(50));
+        let setup = Setup { delays, memory, jitter, ..small(Protocol::Esa, 1) };
+        train(&setup).unwrap().jobs.iter().map(TrainedJob::jct).sum::<Duration>()
+    };
+    let (once, each) = (jct(Delays::PerIteration), jct(Delays::PerTensor));
+    assert!(each > once, "four tensors: {each:?} against {once:?}");
+}
+
+#[test]
+fn priorities_that_jobs_do_not_choose_change_who_evicts_whom() {
+    let preempted = |ranking| {
+        let trained = train(&Setup { ranking, ..small(Protocol::Esa, 1) }).unwrap();
+        let of = |job: &TrainedJob| job.outcomes[Outcome::Preempted].packets;
+        trained.jobs.iter().map(of).collect::<Vec<_>>()
+    };
+    let [formula, equal, apart] = [Ranking::Formula, Ranking::Equal, Ranking::Apart].map(preempted);
+    assert!(equal != apart && formula != apart, "{formula:?} {equal:?} {apart:?}");
+    // With priorities far apart, the first job evicts more than the second.
+    assert!(apart[0] > apart[1], "{apart:?}");
 }
 
 #[test]

@@ -52,12 +52,20 @@ impl Measured {
     }
 }
 
-/// A quantity that a figure shows: a mean over the jobs of an experiment.
+/// A quantity that a figure shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Quantity {
     Jct,
     Throughput,
     Utilisation,
+    /// Share of the tasks that the switch completed, in percent.
+    BySwitch,
+    /// Tasks for each thousand that the parameter server completed: the repairs of ESA.
+    ByServer,
+    /// Packets for each thousand tasks that evicted another task.
+    Preempted,
+    /// Packets for each thousand tasks that met another task and did not evict it.
+    Failed,
 }
 
 impl Quantity {
@@ -66,27 +74,37 @@ impl Quantity {
             Self::Jct => "mean JCT, ms",
             Self::Throughput => "aggregation throughput, Gb/s",
             Self::Utilisation => "utilisation of switch memory",
+            Self::BySwitch => "by the switch, %",
+            Self::ByServer => "by the server, of 1000 tasks",
+            Self::Preempted => "preemptions, for 1000 tasks",
+            Self::Failed => "failed preemptions, for 1000 tasks",
         }
     }
 
-    /// Whether more of it is better.
-    pub(crate) fn is_gain(self) -> bool {
-        self != Self::Jct
+    /// Whether a ratio of it says how much better the first is if it is turned around: less time is
+    /// better. Ratios of counts are not turned around.
+    pub(crate) fn is_turned(self) -> bool {
+        self == Self::Jct
     }
 
     pub(crate) fn digits(self) -> usize {
         match self {
-            Self::Throughput => 1,
+            Self::Throughput | Self::BySwitch | Self::ByServer => 1,
+            Self::Preempted | Self::Failed => 0,
             Self::Jct | Self::Utilisation => 3,
         }
     }
 
-    /// The mean over these jobs, or over all jobs.
+    /// The mean over these jobs, or over all jobs. Tasks and packets are those of all jobs.
     pub(crate) fn of(self, measured: &Measured, jobs: Option<&[usize]>) -> f64 {
         let values = match self {
             Self::Jct => &measured.jct_ms,
             Self::Throughput => &measured.throughput_gbps,
             Self::Utilisation => &measured.utilisation,
+            Self::BySwitch => return 100.0 * measured.in_network,
+            Self::ByServer => return 1000.0 * (1.0 - measured.in_network),
+            Self::Preempted => return measured.preempted,
+            Self::Failed => return measured.collided,
         };
         let chosen: Vec<f64> = match jobs {
             Some(jobs) => jobs.iter().map(|&job| values[job]).collect(),

@@ -1,16 +1,10 @@
-//! A study: experiments that differ in one parameter and in the protocol, as a table and charts.
+//! A study: experiments that differ in one parameter and in the protocol.
 
 use crate::studies::training::Setup;
-use tributary_cluster::metrics::Spread;
 
-use super::describe;
-use super::measure::{self, Error, Labelled};
+use super::measure::{self, Labelled};
 use super::measured::{Measured, Quantity};
 use super::store::Store;
-use crate::figures::chart::{Chart, Marks, Scale};
-use crate::figures::page::Figure;
-use crate::figures::runs::Progress;
-use crate::figures::table::{Cell, Table};
 
 /// Experiments over one parameter.
 #[derive(Clone, Debug)]
@@ -27,6 +21,87 @@ pub(crate) struct Panel {
     pub(crate) quantity: Quantity,
 }
 
+/// A number of the paper.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Published {
+    /// It was measured here.
+    Exactly(f64),
+    /// The greatest of several; the paper does not say where it was measured.
+    UpTo(f64),
+    /// A bound.
+    Below(f64),
+}
+
+impl Published {
+    pub(crate) fn number(self) -> f64 {
+        let (Self::Exactly(number) | Self::UpTo(number) | Self::Below(number)) = self;
+        number
+    }
+
+    pub(crate) fn shown(self) -> String {
+        match self {
+            Self::Exactly(number) => number.to_string(),
+            Self::UpTo(number) => format!("up to {number}"),
+            Self::Below(number) => format!("below {number}"),
+        }
+    }
+}
+
+/// A ratio of two series: how much better the first is.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Ratio {
+    /// Indices of the series.
+    pub(crate) of: (usize, usize),
+    /// Of which quantity; `None` for that of the panels.
+    pub(crate) quantity: Option<Quantity>,
+    /// The paper's number in each panel, or no numbers.
+    pub(crate) paper: Vec<Option<Published>>,
+}
+
+impl Ratio {
+    /// A ratio that the paper does not have.
+    pub(crate) fn new(first: usize, second: usize) -> Self {
+        Self { of: (first, second), quantity: None, paper: Vec::new() }
+    }
+
+    /// With the paper's number in each panel.
+    pub(crate) fn published(self, paper: &[Published]) -> Self {
+        Self { paper: paper.iter().copied().map(Some).collect(), ..self }
+    }
+
+    /// The paper's number in a panel.
+    pub(crate) fn paper(&self, panel: usize) -> Option<Published> {
+        self.paper.get(panel).copied().flatten()
+    }
+}
+
+/// How a study is drawn.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum View {
+    /// Lines over the parameter.
+    Lines,
+    /// A group of bars for each value.
+    Bars,
+    /// The table alone: the values have long names.
+    Table,
+    /// A heat map of the first ratio.
+    Grid(Grid),
+}
+
+/// Two settings of a heat map. The values of each panel are those of the first row, from left to
+/// right, then of the second, and so on.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Grid {
+    /// Label and values of the rows.
+    pub(crate) row: &'static str,
+    pub(crate) rows: Vec<String>,
+    /// Label and values of the columns.
+    pub(crate) column: &'static str,
+    pub(crate) columns: Vec<String>,
+    /// Number of panels side by side.
+    pub(crate) across: usize,
+}
+
 /// Panels with the same series.
 #[derive(Clone, Debug)]
 pub(crate) struct Study {
@@ -34,22 +109,26 @@ pub(crate) struct Study {
     pub(crate) title: String,
     /// Names of the series. Each panel has a set-up for each.
     pub(crate) series: Vec<String>,
-    /// Pairs of series whose ratio is shown: how much better the first is.
-    pub(crate) ratios: Vec<(usize, usize)>,
+    pub(crate) ratios: Vec<Ratio>,
+    /// What else the table shows of each series.
+    pub(crate) columns: Vec<Quantity>,
     pub(crate) panels: Vec<Panel>,
     pub(crate) notes: Vec<String>,
-    /// Whether values of the parameter are numbers on an axis, or names of bars.
-    pub(crate) lines: bool,
+    pub(crate) view: View,
+    /// Repetitions of each experiment.
+    pub(crate) seeds: u64,
+    /// Sentences that follow from the results.
+    pub(crate) conclude: Option<fn(&Results<'_>) -> Vec<String>>,
 }
 
 impl Study {
     /// The same experiment with other seeds.
-    fn repeated(setup: &Setup, seeds: u64) -> impl Iterator<Item = Setup> {
-        (0..seeds).map(|seed| Setup { seed: setup.seed + seed, ..setup.clone() })
+    fn repeated(&self, setup: &Setup) -> impl Iterator<Item = Setup> {
+        (0..self.seeds).map(|seed| Setup { seed: setup.seed + seed, ..setup.clone() })
     }
 
     /// All experiments.
-    pub(crate) fn experiments(&self, seeds: u64) -> Vec<Labelled> {
+    pub(crate) fn experiments(&self) -> Vec<Labelled> {
         let mut all = Vec::new();
         for panel in &self.panels {
             for ((_, value), setups) in panel.values.iter().zip(&panel.setups) {
@@ -57,110 +136,102 @@ impl Study {
                     let label =
                         format!("{}, {}, {} {value}, {series}", self.id, panel.name, panel.x);
                     let label = |setup: Setup| (format!("{label}, seed {}", setup.seed), setup);
-                    all.extend(Self::repeated(setup, seeds).map(label));
+                    all.extend(self.repeated(setup).map(label));
                 }
             }
         }
         all
     }
 
-    /// The figure of experiments that have been run.
-    pub(crate) fn figure(&self, seeds: u64, store: &Store) -> Figure {
-        let mut columns = vec!["models".to_owned(), String::new()];
-        let quantity = self.panels[0].quantity;
-        columns[1] = self.panels[0].x.to_owned();
-        columns.extend(self.series.iter().map(|name| format!("{name}: {}", quantity.label())));
-        let ratio = |&(a, b): &(usize, usize)| format!("{} / {}", self.series[a], self.series[b]);
-        columns.extend(self.ratios.iter().map(ratio));
-        columns.extend(self.series.iter().map(|name| format!("{name}: by the switch, %")));
-        let mut table = Table::new(columns);
-        let mut charts = Vec::new();
-        for panel in &self.panels {
-            let rows = self.rows(panel, seeds, store);
-            let mut spreads: Vec<Vec<Spread>> = Vec::new();
-            for (row, (_, value)) in rows.iter().zip(&panel.values) {
-                let of = |series: usize| -> Vec<f64> {
-                    let jobs = panel.jobs.as_deref();
-                    row[series].iter().map(|one| panel.quantity.of(one, jobs)).collect()
-                };
-                let shown: Vec<_> = (0..self.series.len()).map(|at| Spread::of(&of(at))).collect();
-                let mut cells = vec![Cell::text(&panel.name), Cell::text(value)];
-                cells.extend(shown.iter().map(|&one| Cell::Spread(one, panel.quantity.digits())));
-                for &(a, b) in &self.ratios {
-                    let gain =
-                        |(a, b): (f64, f64)| if panel.quantity.is_gain() { a / b } else { b / a };
-                    let pairs: Vec<f64> = of(a).into_iter().zip(of(b)).map(gain).collect();
-                    cells.push(Cell::Spread(Spread::of(&pairs), 2));
-                }
-                for of_series in row {
-                    let shares: Vec<f64> =
-                        of_series.iter().map(|one| one.in_network * 100.0).collect();
-                    cells.push(Cell::Number(Spread::of(&shares).mean, 1));
-                }
-                table.push(cells);
-                spreads.push(shown);
-            }
-            charts.push(self.chart(panel, &spreads));
-        }
-        Figure {
-            id: self.id.to_owned(),
-            title: self.title.clone(),
-            notes: self.notes.iter().cloned().chain([self.describe(seeds)]).collect(),
-            table,
-            charts,
-        }
+    /// The set-ups of all experiments with the first seed.
+    pub(crate) fn setups(&self) -> impl Iterator<Item = &Setup> + Clone {
+        self.panels.iter().flat_map(|panel| panel.setups.iter().flatten())
     }
 
-    /// What was run.
-    fn describe(&self, seeds: u64) -> String {
-        let setups = self.panels.iter().flat_map(|panel| panel.setups.iter().flatten());
-        format!("Set-up, with {seeds} seeds: {}", describe::describe(setups))
+    /// "ESA / ATP".
+    pub(crate) fn label(&self, ratio: &Ratio) -> String {
+        let (first, second) = ratio.of;
+        let quantity = ratio.quantity.map(|quantity| format!("{}: ", quantity.label()));
+        let [first, second] = [first, second].map(|at| &self.series[at]);
+        format!("{}{first} / {second}", quantity.unwrap_or_default())
     }
 
-    /// Results by value, series and seed.
-    fn rows<'a>(&self, panel: &Panel, seeds: u64, store: &'a Store) -> Vec<Vec<Vec<&'a Measured>>> {
-        let get = |setup: Setup| store.get(&measure::key(&setup)).expect("all have been run");
-        let of = |setup: &Setup| Self::repeated(setup, seeds).map(get).collect();
-        panel.setups.iter().map(|setups| setups.iter().map(of).collect()).collect()
-    }
-
-    fn chart(&self, panel: &Panel, spreads: &[Vec<Spread>]) -> Chart {
-        let title = format!("{}: {}", self.title, panel.name);
-        let marks = if self.lines {
-            let line = |(series, name): (usize, &String)| {
-                let points = panel.values.iter().zip(spreads);
-                let points = points.map(|((x, _), row)| (*x, Some(row[series]))).collect();
-                (name.clone(), points)
-            };
-            Marks::Lines {
-                x: panel.x.to_owned(),
-                scales: [Scale::Linear; 2],
-                lines: self.series.iter().enumerate().map(line).collect(),
-            }
-        } else {
-            let bar = |(series, name): (usize, &String)| {
-                (name.clone(), spreads.iter().map(|row| Some(row[series])).collect())
-            };
-            Marks::Bars {
-                groups: panel.values.iter().map(|(_, value)| value.clone()).collect(),
-                bars: self.series.iter().enumerate().map(bar).collect(),
-            }
-        };
-        Chart { title, y: panel.quantity.label().to_owned(), marks }
+    /// Whether all panels have the same values of the parameter.
+    pub(crate) fn has_one_axis(&self) -> bool {
+        self.panels.iter().all(|panel| panel.values == self.panels[0].values)
     }
 }
 
-/// Runs studies and makes their figures.
-///
-/// # Errors
-/// [`Error`].
-pub(crate) fn run(
-    studies: &[Study],
-    seeds: u64,
-    store: &mut Store,
-    progress: Progress<'_>,
-) -> Result<Vec<Figure>, Error> {
-    let all: Vec<_> = studies.iter().flat_map(|study| study.experiments(seeds)).collect();
-    measure::run(&all, store, progress)?;
-    Ok(studies.iter().map(|study| study.figure(seeds, store)).collect())
+/// A study whose experiments have been run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Results<'a> {
+    pub(crate) study: &'a Study,
+    pub(crate) store: &'a Store,
+}
+
+/// Values of each seed, and where they were measured.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Sample {
+    /// The panel and the value of the parameter.
+    pub(crate) at: String,
+    pub(crate) values: Vec<f64>,
+}
+
+impl<'a> Results<'a> {
+    /// Results of each seed.
+    fn measured(&self, panel: usize, value: usize, series: usize) -> Vec<&'a Measured> {
+        let get = |setup: Setup| self.store.get(&measure::key(&setup)).expect("all have been run");
+        let setup = &self.study.panels[panel].setups[value][series];
+        self.study.repeated(setup).map(get).collect()
+    }
+
+    /// A quantity for each seed.
+    pub(crate) fn quantity(
+        &self,
+        quantity: Quantity,
+        (panel, value, series): (usize, usize, usize),
+    ) -> Vec<f64> {
+        let jobs = self.study.panels[panel].jobs.as_deref();
+        let measured = self.measured(panel, value, series);
+        measured.into_iter().map(|one| quantity.of(one, jobs)).collect()
+    }
+
+    /// A ratio for each seed.
+    pub(crate) fn ratio(&self, ratio: &Ratio, panel: usize, value: usize) -> Vec<f64> {
+        let quantity = ratio.quantity.unwrap_or(self.study.panels[panel].quantity);
+        let (first, second) = ratio.of;
+        let [first, second] =
+            [first, second].map(|series| self.quantity(quantity, (panel, value, series)));
+        let over = |(first, second): (f64, f64)| {
+            if quantity.is_turned() { second / first } else { first / second }
+        };
+        first.into_iter().zip(second).map(over).collect()
+    }
+
+    /// Where a value was measured.
+    fn place(&self, panel: usize, value: usize) -> String {
+        let Panel { name, x, values, .. } = &self.study.panels[panel];
+        match self.study.panels[panel].values.len() {
+            1 => name.clone(),
+            _ => format!("{name}, {x}: {}", values[value].1),
+        }
+    }
+
+    /// A ratio at all points, by panel and value of the parameter.
+    pub(crate) fn samples(&self, ratio: &Ratio) -> Vec<Vec<Sample>> {
+        let panels = self.study.panels.iter().enumerate();
+        let of_panel = |(at, panel): (usize, &Panel)| {
+            let sample =
+                |value| Sample { at: self.place(at, value), values: self.ratio(ratio, at, value) };
+            (0..panel.values.len()).map(sample).collect()
+        };
+        panels.map(of_panel).collect()
+    }
+
+    /// The ratio of two series of these names.
+    pub(crate) fn ratio_of(&self, first: &str, second: &str) -> Ratio {
+        let place = |wanted: &str| self.study.series.iter().position(|name| name == wanted);
+        let place = |wanted| place(wanted).expect("a series of the study");
+        Ratio::new(place(first), place(second))
+    }
 }

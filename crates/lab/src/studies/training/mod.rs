@@ -17,7 +17,7 @@ mod setup;
 pub use catalogue::{Machine, NAMES};
 pub use model::{Layer, Model, Part};
 pub use run::{Run, Trained, TrainedJob, train};
-pub use setup::{Setup, Trainee};
+pub use setup::{Delays, Ranking, Setup, Trainee};
 
 /// Why an experiment failed.
 #[derive(Debug, thiserror::Error)]

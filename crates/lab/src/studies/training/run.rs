@@ -14,7 +14,7 @@ use tributary_wire::JobId;
 
 use super::Error;
 use super::model::{Model, Part};
-use super::setup::Setup;
+use super::setup::{Delays, Setup};
 use tributary_sim::Happening;
 use tributary_sim::System;
 use tributary_sim::{EsaStats, Options};
@@ -199,7 +199,10 @@ impl<'a> Run<'a> {
 
     /// Begins the next iteration of a worker.
     fn iterate(&mut self, job: usize, worker: usize, now: Time) {
-        let delay = self.draw(self.setup.jitter);
+        let delay = match self.setup.delays {
+            Delays::PerIteration => self.draw(self.setup.jitter),
+            Delays::PerTensor => Duration::ZERO,
+        };
         let training = &mut self.jobs[job];
         let iteration = training.iteration[worker] as usize;
         if training.spans.len() == iteration {
@@ -214,16 +217,21 @@ impl<'a> Run<'a> {
         trainer.summed = 0;
         trainer.missing.clone_from(&training.per_layer);
         trainer.computed = 0;
-        self.schedule(job, worker);
+        self.schedule(job, worker, now);
     }
 
-    /// Schedules the submission of a worker's next part.
-    fn schedule(&mut self, job: usize, worker: usize) {
+    /// Schedules the submission of a worker's next part; now, it has submitted the one before.
+    fn schedule(&mut self, job: usize, worker: usize, now: Time) {
         let training = &self.jobs[job];
         let trainer = &training.trainers[worker];
-        if let Some(part) = training.parts.get(trainer.submitted) {
-            self.due.insert((trainer.begun + part.ready, job, worker, Step::Submit));
-        }
+        let Some(part) = training.parts.get(trainer.submitted) else { return };
+        let ready = trainer.begun + part.ready;
+        let due = match self.setup.delays {
+            Delays::PerIteration => ready,
+            // All workers send their parts in the same order, so a part is late with the one before.
+            Delays::PerTensor => ready.max(now) + self.draw(self.setup.jitter),
+        };
+        self.due.insert((due, job, worker, Step::Submit));
     }
 
     fn submit(&mut self, job: usize, worker: usize, now: Time) -> Result<(), Error> {
@@ -249,7 +257,8 @@ impl<'a> Run<'a> {
             computation,
             horizon: Horizon::Remaining(communication.mul_f64(share) + computation),
         };
-        let priority = profile.of_layer(part.layer as u32 + 1, setup.priorities);
+        let by_formula = profile.of_layer(part.layer as u32 + 1, setup.priorities);
+        let priority = setup.ranking.of_job(job, setup.jobs.len()).unwrap_or(by_formula);
         let values = setup.packets(part.bytes) as usize * usize::from(setup.carried());
         let tensor = Tensor::I32(values_of(number, worker).take(values).collect());
         let (host, id) = (trainer.host, training.id);
@@ -257,7 +266,7 @@ impl<'a> Run<'a> {
         if let Some(Err(source)) = self.system.network.with_worker(host, id, submit) {
             return Err(tributary_sim::Error::Submit { job, worker, source }.into());
         }
-        self.schedule(job, worker);
+        self.schedule(job, worker, now);
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use tributary_model::jobfile::parse;
 use tributary_model::papers::{Paper, Rules};
 use tributary_model::{Aggregation, Preemption, Protocol, Scenario};
 use tributary_p4::Architecture;
-use tributary_protocol::priority::Code;
+use tributary_protocol::priority::{Code, Priority};
 use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Readings, Recovery};
 
@@ -30,6 +30,45 @@ pub struct Trainee {
     pub workers: Vec<u32>,
     /// Host of its parameter server and reminder agent, from 0 among the hosts of these.
     pub server: u32,
+}
+
+/// Where the delay of a worker's gradients is added (ESA §7.2.1: "a jitter on the sending side").
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Delays {
+    /// Once in each iteration, before the first tensor.
+    #[default]
+    PerIteration,
+    /// Before each tensor: the paper's maximum is about the time that computing a tensor takes.
+    PerTensor,
+}
+
+/// How priorities of ESA are chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ranking {
+    /// By the formula (§5.4).
+    #[default]
+    Formula,
+    /// One priority for all jobs and layers.
+    Equal,
+    /// One priority for each job, at equal distances over the whole range: as many downgradings as
+    /// possible do not reach the next job. Earlier jobs have the higher priorities.
+    Apart,
+}
+
+impl Ranking {
+    /// The priority of a job, of this number of jobs; `None` if the formula decides.
+    #[must_use]
+    pub fn of_job(self, job: usize, jobs: usize) -> Option<Priority> {
+        let level = match self {
+            Self::Formula => return None,
+            Self::Equal => 128,
+            Self::Apart => {
+                let distance = 254 / jobs.saturating_sub(1).max(1);
+                255 - (job * distance).min(254)
+            }
+        };
+        u8::try_from(level).ok().and_then(Priority::new)
+    }
 }
 
 /// An experiment: jobs that train at one switch.
@@ -72,14 +111,18 @@ pub struct Setup {
     pub loss: f64,
     /// Jobs start at random times from zero to this.
     pub start: Duration,
-    /// Maximum delay, uniformly distributed, of a worker's gradients in each iteration.
+    /// Maximum delay, uniformly distributed, of a worker's gradients.
     pub jitter: Duration,
+    /// Where this delay is added.
+    pub delays: Delays,
     /// How workers detect losses.
     pub recovery: Recovery,
     /// Bounds of the retransmission timeouts.
     pub timeouts: RttConfig,
     /// How tasks are spread over the aggregators.
     pub addressing: Addressing,
+    /// How priorities are chosen.
+    pub ranking: Ranking,
     /// The code of priorities.
     pub priorities: Code,
     /// Whether the switch lowers priorities by a shift: right for a linear code only.
@@ -123,9 +166,11 @@ impl Setup {
             loss: 0.0,
             start: Duration::from_millis(1),
             jitter: Duration::from_micros(300),
+            delays: Delays::default(),
             recovery,
             timeouts,
             addressing,
+            ranking: Ranking::default(),
             priorities,
             shift: false,
             readings,
@@ -255,5 +300,26 @@ impl Setup {
         let compiled =
             source.and_then(|source| Program::compile(&source, &scenario.network.switch));
         Ok(compiled.map_err(tributary_sim::Error::from)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tributary_protocol::priority::LEVELS_PER_DOUBLING;
+
+    use super::*;
+
+    #[test]
+    fn priorities_that_are_far_apart_survive_downgradings() {
+        let levels = |ranking: Ranking, jobs| -> Vec<u8> {
+            (0..jobs).map(|job| ranking.of_job(job, jobs).unwrap().get()).collect()
+        };
+        assert_eq!(levels(Ranking::Apart, 1), [255]);
+        assert_eq!(levels(Ranking::Apart, 2), [255, 1]);
+        let eight = levels(Ranking::Apart, 8);
+        let far = |pair: &[u8]| pair[0] - pair[1] >= 6 * LEVELS_PER_DOUBLING;
+        assert!(eight.windows(2).all(far), "{eight:?}");
+        assert_eq!(levels(Ranking::Equal, 3), [128; 3]);
+        assert_eq!(Ranking::Formula.of_job(0, 8), None);
     }
 }
