@@ -37,7 +37,8 @@ impl Agent {
             }
             FromWorker::Values { sequence, values } => {
                 stats.values += 1;
-                if served.watches.contains_key(&sequence.0) {
+                if let Some(watch) = served.watches.get(&sequence.0) {
+                    stats.answers.add_since(now, watch.stopwatch.asked);
                     let partial =
                         ToServer::Partial { sequence, workers: bit, marked: false, values };
                     self.tell_server(job, partial);
@@ -48,7 +49,8 @@ impl Agent {
             }
             FromWorker::Result { sequence, values } => {
                 stats.results += 1;
-                if served.watches.contains_key(&sequence.0) {
+                if let Some(watch) = served.watches.get(&sequence.0) {
+                    stats.answers.add_since(now, watch.stopwatch.asked);
                     self.tell_server(job, ToServer::Known { sequence, values });
                 } else {
                     stats.stale += 1;
@@ -77,6 +79,7 @@ impl Agent {
             FromServer::Closed { sequence } => {
                 if let Some(watch) = served.watches.remove(&sequence.0) {
                     self.due.remove(&(watch.due, job, sequence.0));
+                    served.stats.repairs.add_since(now, watch.stopwatch.pursued);
                     if !watch.pursued {
                         // ESA §6: from the set-up of the entry to its completion. An entry for
                         // which the agent began a round is excluded, because it would measure the
@@ -105,7 +108,7 @@ impl Agent {
 
     /// [`Endpoint::handle_frame`](crate::Endpoint::handle_frame) for a driver that has already
     /// validated the frame.
-    pub fn handle_packet(&mut self, _now: Time, packet: &Packet<&[u8]>) {
+    pub fn handle_packet(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let id = packet.job();
         let Some(served) = self.jobs.get_mut(&id) else {
             self.rejected.other_job += 1;
@@ -127,7 +130,7 @@ impl Agent {
         } else {
             match job.racks.members(packet.rack(), packet.bitmap()) {
                 Some(workers) if !workers.is_empty() => {
-                    self.on_answer(packet, workers, fetched);
+                    self.on_answer(now, packet, workers, fetched);
                     return;
                 }
                 _ => &mut self.rejected.wrong_bitmap,
@@ -136,7 +139,7 @@ impl Agent {
         *reason += 1;
     }
 
-    fn on_answer(&mut self, packet: &Packet<&[u8]>, workers: WorkerSet, fetched: bool) {
+    fn on_answer(&mut self, now: Time, packet: &Packet<&[u8]>, workers: WorkerSet, fetched: bool) {
         let (job, sequence) = (packet.job(), packet.sequence());
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
@@ -153,7 +156,7 @@ impl Agent {
             self.tell_server(job, ToServer::Partial { sequence, workers, marked, values });
             self.got(job, sequence.0, workers);
         }
-        self.answered(job, sequence.0);
+        self.answered(now, job, sequence.0);
     }
 
     /// The server is about to merge these values and will report it. A server in another process

@@ -84,6 +84,7 @@ impl Agent {
         self.due.insert((watch.due, job, sequence));
         watch.rest_until = now + rtt.base_timeout();
         watch.pursued = true;
+        watch.stopwatch.pursued.get_or_insert(now);
         watch.ask = cause != Cause::DupAck;
         watch.asked = false;
         watch.awaited = 0;
@@ -94,23 +95,23 @@ impl Agent {
             }
         }
         if watch.awaited == 0 || repeated {
-            self.ask(job, sequence);
+            self.ask(now, job, sequence);
         }
     }
 
     /// Handles the answer of a switch.
-    pub(super) fn answered(&mut self, job: JobId, sequence: u32) {
+    pub(super) fn answered(&mut self, now: Time, job: JobId, sequence: u32) {
         let watch = self.jobs.get_mut(&job).and_then(|served| served.watches.get_mut(&sequence));
         if let Some(watch) = watch {
             watch.awaited = watch.awaited.saturating_sub(1);
             if watch.awaited == 0 && watch.ask {
-                self.ask(job, sequence);
+                self.ask(now, job, sequence);
             }
         }
     }
 
     /// Queries the workers whose values are missing.
-    fn ask(&mut self, job: JobId, sequence: u32) {
+    fn ask(&mut self, now: Time, job: JobId, sequence: u32) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -119,6 +120,9 @@ impl Agent {
         };
         watch.ask = false;
         watch.asked = !watch.missing.is_empty();
+        if watch.asked {
+            watch.stopwatch.asked.get_or_insert(now);
+        }
         let float = watch.float;
         for worker in watch.missing.iter() {
             served.stats.queries += 1;
