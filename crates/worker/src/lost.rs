@@ -127,7 +127,8 @@ mod tests {
         assert_eq!(
             lost.to_string(),
             "lost 2.80 s of 4.00 s: 1.60 s for results over TCP (2 waits, at most 900.0 ms), 1.00 s for the end \
-             of the job, over TCP (1 wait, at most 1.00 s), 200.0 ms for fragments of which it reminded the agent over TCP (1 wait, at most 200.0 ms)"
+             of the job, over TCP (1 wait, at most 1.00 s), 200.0 ms for fragments of which \
+             it reminded the agent over TCP (1 wait, at most 200.0 ms)"
         );
         assert!(lost.is_much() && lost.is_over_tcp());
     }
