@@ -123,6 +123,7 @@ pub mod server;
 mod stats;
 mod time;
 mod timers;
+mod waits;
 pub mod worker;
 
 pub use addressing::Addressing;
@@ -137,6 +138,7 @@ pub use recovery::Recovery;
 pub use server::{ParameterServer, PsConfig};
 pub use stats::Rejected;
 pub use time::Time;
+pub use waits::Waits;
 pub use worker::{
     Point, ReassignError, Scales, SubmitError, Tensor, TensorId, Terms, Worker, WorkerConfig,
 };

@@ -1,5 +1,6 @@
 //! The result of a run, as a table for people and as JSON for programs.
 
+mod lost;
 mod segments;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use tributary_worker::workload::TrainingReport;
 use crate::capture::CaptureReport;
 use crate::fabric::{self, Counted};
 
+pub use lost::LostReport;
 pub use segments::{SegmentReport, aggregator_bits};
 
 /// The result of a run.
@@ -128,6 +130,8 @@ pub struct JobReport {
     pub outcomes: BTreeMap<&'static str, u64>,
     /// Effect of fixed point on the values of all workers.
     pub rounding: Rounding,
+    /// Time lost to repairs.
+    pub lost: Option<LostReport>,
     /// Warnings for the user about a job that finished.
     pub warnings: Vec<String>,
     /// Result of the training.
@@ -180,6 +184,7 @@ impl JobReport {
                 .map(|(of, count)| (of.name(), count.packets))
                 .collect(),
             rounding,
+            lost: LostReport::new(&workers, job.lane.count),
             warnings: warnings.into_iter().collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
             server,
@@ -243,6 +248,9 @@ impl RunReport {
         for job in &self.jobs {
             if let Some(rounding) = rounding::text(&job.rounding) {
                 let _ = writeln!(text, "{}: {rounding}.", job.name);
+            }
+            if let Some(lost) = job.lost.and_then(|lost| lost.text()) {
+                let _ = writeln!(text, "{}: {lost}.", job.name);
             }
         }
         if self.jobs.iter().any(|job| job.esa.is_some()) {

@@ -10,6 +10,7 @@ use tributary_endpoint::{Args, channel, numbers, open_lanes};
 use tributary_metrics::{Board, Metrics};
 use tributary_wire::{JobId, WorkerIndex, WorkerSet};
 
+use crate::lost::Lost;
 use crate::numbers::Workers;
 use crate::part::{self, Host};
 use crate::rounding::complaint;
@@ -107,6 +108,10 @@ pub fn run(
             complaint(&report.stats.rounding, job, report.stats.rounding.greatest)
     {
         tracing::warn!("job {}: {complaint}", job.name);
+    }
+    let lost = Lost::new(report.stats.delays, job.lane.count);
+    if !args.json_events && lost.is_much() {
+        tracing::warn!("job {}: the worker {lost}", job.name);
     }
     Ok(report)
 }

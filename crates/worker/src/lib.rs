@@ -10,12 +10,14 @@
 //! | [`live`] | those rounds over a port, in real time |
 //! | [`numbers`] | what running workers count, for metrics |
 //! | [`rounding`] | the effect of fixed point on the values |
+//! | [`lost`] | the time that repairs cost, in words |
 //! | [`daemon`] | `tributary worker` |
 //!
 //! Sums of floats are exact after rounding to fixed point; [`Node::stats`] counts its effect.
 
 pub mod daemon;
 pub mod live;
+pub mod lost;
 mod node;
 pub mod numbers;
 mod part;

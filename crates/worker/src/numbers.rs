@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tributary_metrics::{Board, Entry, Page, Schedule, Source};
-use tributary_protocol::worker::Stats;
+use tributary_protocol::worker::{Delays, Stats};
 use tributary_protocol::{Histogram, Rate, Time, Worker};
 use tributary_wire::{JobId, WorkerIndex};
 
@@ -129,6 +129,21 @@ impl Source for Workers {
         for (name, help, what) in COUNTERS {
             page.counter(name, help, counts(what))?;
         }
+        let lost = all.iter().flat_map(|numbers| {
+            let Delays { resent, reminded, delivered, .. } = numbers.stats.delays;
+            [("packets", resent), ("agent", reminded), ("channel", delivered)].map(
+                |(repair, waits)| {
+                    let [job, worker] = labels(numbers);
+                    ([job, worker, ("repair", repair.to_owned())], waits.total.as_secs_f64())
+                },
+            )
+        });
+        page.counter_of_seconds(
+            "tributary_worker_lost_seconds_total",
+            "Time without results until those of repaired fragments, by repair: sent again in packets, through \
+             the reminder agent, or a result over ESA's channel",
+            lost,
+        )?;
         page.histogram(
             "tributary_worker_rtt_seconds",
             "Time from sending a fragment to its result, of fragments that were sent once",

@@ -19,6 +19,7 @@ use tributary_wire::channel::{FromWorker, ToWorker, Values};
 use tributary_wire::{Flags, Kind, Round, Sequence, emit_frame};
 
 use super::codec::{Encoding, Form, KindMismatch};
+use super::receive::Completion;
 use super::{Failure, Timer, Worker};
 use crate::bits::SlotSet;
 use crate::{JobConfig, Recovery, Time};
@@ -95,6 +96,11 @@ impl Channel {
         reminded.times += 1;
         true
     }
+
+    fn was_reminded(&self, fragment: u32) -> bool {
+        let reminded = &self.reminded[fragment as usize & (self.reminded.len() - 1)];
+        reminded.fragment == fragment && reminded.times > 0
+    }
 }
 
 impl Worker {
@@ -106,7 +112,7 @@ impl Worker {
         match message {
             ToWorker::Query { sequence, float } => self.on_question(sequence.0, float),
             ToWorker::Result { sequence, values } => self.on_delivery(now, sequence.0, &values),
-            ToWorker::Dismissed => self.dismiss(),
+            ToWorker::Dismissed => self.dismiss(now, true),
         }
         self.pursue(now);
     }
@@ -145,19 +151,27 @@ impl Worker {
     }
 
     /// All workers have all results and have announced that they leave.
-    pub(super) fn dismiss(&mut self) {
-        if let Some(channel) = &mut self.channel {
-            channel.dismissed = channel.leaving;
+    pub(super) fn dismiss(&mut self, now: Time, by_agent: bool) {
+        if let Some(channel) = &mut self.channel
+            && channel.leaving
+            && !channel.dismissed
+        {
+            channel.dismissed = true;
+            self.note_dismissal(now, by_agent);
         }
     }
 
     /// Writes to the PS that this worker has all results, again and again until it learns that all workers have.
     pub(super) fn write_farewell(&mut self, now: Time, frame: &mut Vec<u8>) -> bool {
-        if self.only_reminds() || !self.is_idle() || self.timers.is_set(Timer::Farewell) {
+        if !self.is_leaving() || !self.is_idle() {
+            return false;
+        }
+        self.note_leaving(now);
+        if self.only_reminds() || self.timers.is_set(Timer::Farewell) {
             return false;
         }
         let Some(channel) = &mut self.channel else { return false };
-        if !channel.leaving || channel.dismissed {
+        if channel.dismissed {
             return false;
         }
         self.timers.set(Timer::Farewell, now + REST * (1 << channel.farewells.min(REST_DOUBLES)));
@@ -188,6 +202,12 @@ impl Worker {
     /// Whether this worker recovers a fragment that was sent once through the agent only.
     pub(super) fn only_reminds(&self) -> bool {
         self.channel.is_some() && self.config.timing.recovery == Recovery::Papers
+    }
+
+    /// Whether the agent was reminded of a fragment that was repaired and whose slot has no later one.
+    pub(super) fn was_reminded(&self, fragment: u32) -> bool {
+        self.only_reminds()
+            || self.channel.as_ref().is_some_and(|channel| channel.was_reminded(fragment))
     }
 
     /// Queues reminders for the fragments to be reported at once.
@@ -265,7 +285,8 @@ impl Worker {
             let form = if values.float { Form::Float } else { Form::Fixed { rung: 0 } };
             if self.take_result(sequence, form, &values.payload) {
                 self.stats.delivered += 1;
-                self.complete(now, sequence, false, false);
+                let how = Completion { collided: false, marked: false, delivered: true };
+                self.complete(now, sequence, how);
             }
         }
     }

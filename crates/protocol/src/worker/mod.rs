@@ -12,6 +12,7 @@
 //! | `receive` | results, queries and returned packets |
 //! | `loss` | timers, loss detection and retransmission |
 //! | `report` | events, failures and counters |
+//! | `delays` | what a worker waits for |
 //! | `results` | the results of one window, kept for a PS that lacks them |
 //! | `handover` | handing such results over |
 //! | `channel` | ESA: the messages on the reliable channel |
@@ -38,6 +39,7 @@
 mod channel;
 mod codec;
 mod config;
+mod delays;
 mod fragments;
 mod handover;
 mod loss;
@@ -59,6 +61,7 @@ use tributary_wire::{
 };
 
 pub use config::WorkerConfig;
+pub use delays::Delays;
 pub use report::{Event, Failure, ReassignError, Stats, SubmitError};
 pub use tensor::{Point, Scales, Tensor, TensorId, Terms};
 
@@ -69,6 +72,7 @@ use crate::priority::Priority;
 use crate::timers::Timers;
 use crate::{Assignment, ConfigError, Endpoint, Histogram, JobConfig, Mode, Recovery, Time};
 use channel::Channel;
+use delays::Stopwatch;
 use fragments::Fragments;
 use handover::Handover;
 use loss::Rules;
@@ -126,6 +130,7 @@ pub struct Worker {
     failed: Option<Failure>,
     events: VecDeque<Event>,
     stats: Stats,
+    stopwatch: Stopwatch,
     round_trips: Histogram,
 }
 
@@ -172,6 +177,7 @@ impl Worker {
             failed: None,
             events: VecDeque::new(),
             stats: Stats::default(),
+            stopwatch: Stopwatch::default(),
             round_trips: Histogram::default(),
             name: config.job.racks.name(config.index),
             config,

@@ -11,6 +11,17 @@ use super::{Failure, Worker};
 use crate::numbering::Numbering;
 use crate::{Mode, Time};
 
+/// How a fragment became complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completion {
+    /// Whether the result has the collision flag.
+    pub(super) collided: bool,
+    /// Whether the result has a congestion mark.
+    pub(super) marked: bool,
+    /// Whether the result came over ESA's reliable channel.
+    pub(super) delivered: bool,
+}
+
 impl Worker {
     pub(super) fn receive(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let rejected = &mut self.stats.rejected;
@@ -37,7 +48,7 @@ impl Worker {
                     Some(Repair { what: Repaired::Question, float }) => {
                         self.on_query(packet, float, true);
                     }
-                    Some(Repair { what: Repaired::Farewell, .. }) => self.on_farewell(packet),
+                    Some(Repair { what: Repaired::Farewell, .. }) => self.on_farewell(now, packet),
                     _ => rejected.wrong_kind += 1,
                 }
             }
@@ -78,7 +89,8 @@ impl Worker {
                 if taken {
                     let collided = flags.contains(Flags::COLLISION);
                     self.stats.collisions += u64::from(collided);
-                    self.complete(now, round.fragment, collided, packet.is_marked());
+                    let how = Completion { collided, marked: packet.is_marked(), delivered: false };
+                    self.complete(now, round.fragment, how);
                 }
                 taken
             }
@@ -87,9 +99,9 @@ impl Worker {
     }
 
     /// All workers have said farewell.
-    fn on_farewell(&mut self, packet: &Packet<&[u8]>) {
+    fn on_farewell(&mut self, now: Time, packet: &Packet<&[u8]>) {
         if self.has_shape(packet, (Rack::NONE, self.config.job.whole())) {
-            self.dismiss();
+            self.dismiss(now, false);
         }
     }
 
@@ -143,14 +155,18 @@ impl Worker {
     }
 
     /// A result was stored, so the fragment is complete.
-    pub(super) fn complete(&mut self, now: Time, fragment: u32, collided: bool, marked: bool) {
+    pub(super) fn complete(&mut self, now: Time, fragment: u32, how: Completion) {
         let sequence = self.sequence(fragment);
-        let answered = self.fragments.done(fragment, collided);
-        self.heard(now, fragment, sequence, &answered, marked);
+        let answered = self.fragments.done(fragment, how.collided);
+        self.note_result(now, fragment, answered.resent, how.delivered);
+        self.heard(now, fragment, sequence, &answered, how.marked);
         if let Some(room) = &mut self.room {
             room.on_result(now, self.rules.least());
         }
         self.deliver();
+        if self.is_idle() {
+            self.note_idle(now);
+        }
     }
 
     /// A round's result has the overflow flag: some worker's values do not fit its rung. All

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tributary_wire::Sequence;
 
+use super::delays::Delays;
 use super::tensor::{Tensor, TensorId};
 use crate::ConfigError;
 use crate::fixed::Rounding;
@@ -178,8 +179,11 @@ pub struct Stats {
     pub lent: u64,
     /// Rounding of the values whose results have arrived.
     pub rounding: Rounding,
+    /// Where its time went.
+    #[serde(default)]
+    pub delays: Delays,
     /// Dropped frames, by reason.
     pub rejected: Rejected,
 }
 
-add_counters!(Stats: sent, resent, fast_resends, timeouts, overflow_packets, results, replies, overflow_results, collisions, marked, duplicates, unsent, coarser, asynchronous, queries, stale_queries, handed_over, reminders, direct, delivered, lent, rounding, rejected);
+add_counters!(Stats: sent, resent, fast_resends, timeouts, overflow_packets, results, replies, overflow_results, collisions, marked, duplicates, unsent, coarser, asynchronous, queries, stale_queries, handed_over, reminders, direct, delivered, lent, rounding, delays, rejected);

@@ -32,7 +32,7 @@ impl Worker {
         }
         while self.may_send_new() {
             if self.fragments.nothing_outstanding() {
-                self.progress = now;
+                self.note_begin(now);
             }
             let fragment = self.fragments.next();
             if !self.hand_over(now, fragment) {

@@ -107,6 +107,9 @@ impl Run<'_> {
             };
             let mut report = JobReport::new(job, server, workers, &counted);
             report.segment = segment;
+            let answers = server.and_then(|server| server.agent).unwrap_or_default().answers;
+            let warning = report.lost.and_then(|lost| lost.warning(scenario, &answers));
+            report.warnings.extend(warning);
             check_training(scenario, job, &mut report)?;
             Ok(report)
         });

@@ -4,7 +4,7 @@
 //! as the derived text contains every field: an abbreviated field would merge different states.
 //! Three things are removed:
 //!
-//! - counters, and constants (settings);
+//! - counters, the times that they are measured from, and constants (settings);
 //! - estimates of the round-trip time: all timeouts have one length here (smallest = initial =
 //!   greatest), so estimates have no effect;
 //! - absolute time. Times are written relative to the endpoint's clock, and all that are at least a
@@ -21,9 +21,10 @@ use crate::endpoints::TIMEOUT;
 const PAST: i128 = 16;
 
 /// Fields without effect; the last ones only with the papers' rules.
-const WITHOUT_EFFECT: [&str; 10] = [
+const WITHOUT_EFFECT: [&str; 11] = [
     "config",
     "stats",
+    "stopwatch",
     "rejected",
     "rtt",
     "stall_reported",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::studies::training::{Delays, Ranking, Setup};
 use tributary_model::{Preemption, Protocol};
 use tributary_protocol::priority::Code;
-use tributary_protocol::{Addressing, LaterResults, Readings, Recovery};
+use tributary_protocol::{Addressing, LaterResults, Recovery};
 
 use super::measured::Quantity;
 use super::series::{

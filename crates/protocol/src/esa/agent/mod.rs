@@ -43,7 +43,7 @@ use tributary_wire::{
 use crate::addressing::Tasks;
 use crate::rtt::{Least, RttEstimator};
 use crate::stats::{Rejected, add_counters};
-use crate::{ConfigError, Endpoint, JobConfig, Time, Timing};
+use crate::{ConfigError, Endpoint, JobConfig, Time, Timing, Waits};
 use watch::Watch;
 
 /// A switch that aggregates for a job.
@@ -125,11 +125,17 @@ pub struct Stats {
     pub not_sent: u64,
     /// Answers of workers: all workers have the result.
     pub over: u64,
+    /// Times from the first round of an entry to its completion.
+    #[serde(default)]
+    pub repairs: Waits,
+    /// Times from the first query about a fragment to the values or the result of a worker.
+    #[serde(default)]
+    pub answers: Waits,
     /// Messages dropped because their content is invalid.
     pub rejected: u64,
 }
 
-add_counters!(Stats: reminded, watched, polls, timeouts, dup_acks, urgent, reminders, fetched, absent, stale, queries, values, results, not_sent, over, rejected);
+add_counters!(Stats: reminded, watched, polls, timeouts, dup_acks, urgent, reminders, fetched, absent, stale, queries, values, results, not_sent, over, repairs, answers, rejected);
 
 /// A job of the agent.
 #[derive(Clone, Debug)]

@@ -37,7 +37,8 @@ impl Agent {
             }
             FromWorker::Values { sequence, values } => {
                 stats.values += 1;
-                if served.watches.contains_key(&sequence.0) {
+                if let Some(watch) = served.watches.get(&sequence.0) {
+                    stats.answers.add_since(now, watch.stopwatch.asked);
                     let partial =
                         ToServer::Partial { sequence, workers: bit, marked: false, values };
                     self.tell_server(job, partial);
@@ -48,7 +49,8 @@ impl Agent {
             }
             FromWorker::Result { sequence, values } => {
                 stats.results += 1;
-                if served.watches.contains_key(&sequence.0) {
+                if let Some(watch) = served.watches.get(&sequence.0) {
+                    stats.answers.add_since(now, watch.stopwatch.asked);
                     self.tell_server(job, ToServer::Known { sequence, values });
                 } else {
                     stats.stale += 1;
@@ -77,6 +79,7 @@ impl Agent {
             FromServer::Closed { sequence } => {
                 if let Some(watch) = served.watches.remove(&sequence.0) {
                     self.due.remove(&(watch.due, job, sequence.0));
+                    served.stats.repairs.add_since(now, watch.stopwatch.pursued);
                     if !watch.pursued {
                         // ESA §6: from the set-up of the entry to its completion. An entry for
                         // which the agent began a round is excluded, because it would measure the
@@ -237,7 +240,7 @@ mod tests {
     use crate::addressing::Spread;
     use crate::esa::{AgentJob, Target};
     use crate::rtt::RttConfig;
-    use crate::{Endpoint, JobConfig, Timing};
+    use crate::{Endpoint, JobConfig, Timing, Waits};
 
     const JOB: JobId = JobId::new(1).unwrap();
 
@@ -416,6 +419,34 @@ mod tests {
         agent.handle_server(now, JOB, entry(99, 1, false));
         assert_eq!(agent.poll_timeout(), Some(now + RttConfig::default().min));
         assert_eq!(agent.watched(), 1);
+    }
+
+    #[test]
+    fn repairs_and_answers_of_workers_are_timed() {
+        let mut agent = agent();
+        agent.handle_server(at(0), JOB, entry(7, 0b0011, false));
+        agent.handle_timeout(at(20));
+        answer(&mut agent, at(22), 7, None, 0b1111);
+        assert_eq!(asked(&mut agent), [2, 3]);
+        // The queries are repeated. The answers are timed from the first.
+        agent.handle_timeout(at(60));
+        assert_eq!(asked(&mut agent), [2, 3]);
+        let values = || Values { float: false, payload: Bytes::from(vec![0; 128]) };
+        for (worker, time) in [(2, 70), (3, 122)] {
+            let values = FromWorker::Values { sequence: Sequence(7), values: values() };
+            agent.handle_worker(at(time), JOB, WorkerIndex::new(worker).unwrap(), values);
+        }
+        agent.handle_server(at(123), JOB, FromServer::Closed { sequence: Sequence(7) });
+        // An entry without a round is no repair.
+        agent.handle_server(at(123), JOB, entry(8, 0b0011, false));
+        agent.handle_server(at(124), JOB, FromServer::Closed { sequence: Sequence(8) });
+        let waits = |count, total, longest| {
+            let [total, longest] = [total, longest].map(Duration::from_millis);
+            Waits { count, total, longest }
+        };
+        let stats = agent.stats_of(JOB).unwrap();
+        assert_eq!(stats.repairs, waits(1, 103, 103));
+        assert_eq!(stats.answers, waits(2, 48 + 100, 100));
     }
 
     #[test]

@@ -128,13 +128,14 @@ impl Agent {
         self.due.insert((watch.due, job, sequence));
         watch.rest_until = now + rtt.base_timeout();
         watch.pursued = true;
+        watch.stopwatch.pursued.get_or_insert(now);
         watch.ask = cause != Cause::DupAck;
         watch.asked = false;
         // Its queries, or the next timer, are what the entry needs now.
         watch.polls = u32::BITS;
         remind(below, watch, now, |switch| self.reminders.push_back((job, sequence, switch)));
         if watch.awaited == 0 || repeated {
-            self.ask(job, sequence);
+            self.ask(now, job, sequence);
         }
     }
 
@@ -147,13 +148,13 @@ impl Agent {
             }
             watch.awaited = watch.awaited.saturating_sub(1);
             if watch.awaited == 0 && watch.ask {
-                self.ask(job, sequence);
+                self.ask(now, job, sequence);
             }
         }
     }
 
     /// Queries the workers whose values are missing.
-    fn ask(&mut self, job: JobId, sequence: u32) {
+    fn ask(&mut self, now: Time, job: JobId, sequence: u32) {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
@@ -162,6 +163,9 @@ impl Agent {
         };
         watch.ask = false;
         watch.asked = !watch.missing.is_empty();
+        if watch.asked {
+            watch.stopwatch.asked.get_or_insert(now);
+        }
         let float = watch.float;
         for worker in watch.missing.iter() {
             served.stats.queries += 1;

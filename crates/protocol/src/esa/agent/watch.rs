@@ -35,6 +35,16 @@ pub(super) struct Watch {
     pub(super) ask: bool,
     /// Whether workers were queried in this round.
     pub(super) asked: bool,
+    pub(super) stopwatch: Stopwatch,
+}
+
+/// The times that the agent's counters are measured from. They have no effect on what it does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stopwatch {
+    /// When the first round began.
+    pub(super) pursued: Option<Time>,
+    /// When workers were first queried.
+    pub(super) asked: Option<Time>,
 }
 
 impl Watch {
@@ -54,6 +64,7 @@ impl Watch {
             awaited: 0,
             ask: false,
             asked: false,
+            stopwatch: Stopwatch::default(),
         }
     }
 }
