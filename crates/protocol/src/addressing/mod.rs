@@ -90,10 +90,9 @@ impl Tasks {
     /// The tasks of an ESA job, or of an ATP job without settled slots.
     pub fn new(config: &JobConfig) -> Self {
         let JobConfig { job, pool, slots, addressing, .. } = *config;
-        let own = || Own::new(job, slots, pool).map(Self::Own);
         match addressing {
             Addressing::Hashed => Self::Hashed { job, pool },
-            Addressing::Default => own().unwrap_or_else(|| Self::Spread(Spread::new(job, pool))),
+            Addressing::Default => Self::Own(Own::new(job, slots, pool)),
             Addressing::Spread => Self::Spread(Spread::new(job, pool)),
         }
     }

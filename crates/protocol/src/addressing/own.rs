@@ -6,38 +6,39 @@ use tributary_wire::{AggregatorIndex, JobId, Sequence};
 
 use super::mix;
 
-/// The aggregators of a job's tasks: as many as the job has slots, next to those of the job with the ID before.
+/// The aggregators of a job's tasks: a place in the pool, next to that of the job with the ID before.
 ///
-/// Tasks of a window never share an aggregator. Those of different jobs do not either if all jobs have the
-/// same number of slots, IDs without gaps, and the pool has an aggregator for each slot. If it has fewer, the jobs' places overlap. Each job
-/// passes through its place in its own order, so that two jobs do not meet in step.
+/// The place has an aggregator for each slot, or if the pool is smaller than that, the greatest power of
+/// two of aggregators that it has. Tasks less than that apart never share one. Those of different jobs do
+/// not either if all places fit in the pool, IDs have no gaps and all jobs have equally many slots.
+/// Otherwise places overlap; each job passes through its place in its own order, so that two jobs do not
+/// meet in step.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     first: u64,
     step: u32,
-    slots: u32,
+    size: u32,
     pool: u64,
 }
 
 impl Own {
-    /// The place of a job with this number of slots, a power of two; `None` if the pool has fewer
-    /// aggregators.
-    pub fn new(job: JobId, slots: u32, pool: NonZeroU32) -> Option<Self> {
+    /// The place of a job with this number of slots, a power of two.
+    pub fn new(job: JobId, slots: u32, pool: NonZeroU32) -> Self {
         let number = u64::from(job.get()) - 1;
-        let fits = slots <= pool.get();
-        // An odd step visits all slots of a power of two.
+        let size = Self::size(slots, pool);
+        // An odd step visits all numbers below a power of two.
         let step = mix(number) as u32 | 1;
-        fits.then(|| Self {
-            first: number * u64::from(slots),
-            step,
-            slots,
-            pool: pool.get().into(),
-        })
+        Self { first: number * u64::from(size), step, size, pool: pool.get().into() }
+    }
+
+    /// Number of aggregators of a place.
+    pub fn size(slots: u32, pool: NonZeroU32) -> u32 {
+        slots.min(1 << pool.ilog2())
     }
 
     /// The aggregator of a task.
     pub fn index(&self, sequence: Sequence) -> AggregatorIndex {
-        let place = sequence.0.wrapping_mul(self.step) & (self.slots - 1);
+        let place = sequence.0.wrapping_mul(self.step) & (self.size - 1);
         AggregatorIndex(((self.first + u64::from(place)) % self.pool) as u32)
     }
 }
@@ -51,11 +52,11 @@ mod tests {
     use super::*;
 
     fn own(job: u16, slots: u32, pool: u32) -> Own {
-        Own::new(JobId::new(job).unwrap(), slots, NonZeroU32::new(pool).unwrap()).unwrap()
+        Own::new(JobId::new(job).unwrap(), slots, NonZeroU32::new(pool).unwrap())
     }
 
     fn window(own: Own, first: u32) -> BTreeSet<u32> {
-        (0..own.slots).map(|at| own.index(Sequence(first.wrapping_add(at))).0).collect()
+        (0..own.size).map(|at| own.index(Sequence(first.wrapping_add(at))).0).collect()
     }
 
     proptest! {
@@ -63,27 +64,27 @@ mod tests {
         fn a_window_meets_no_aggregator_twice(
             job in 1u16..,
             slots in (0u32..12).prop_map(|bits| 1 << bits),
-            more in 0u32..5000,
+            pool in 1u32..5000,
             first: u32,
         ) {
-            let own = own(job, slots, slots + more);
+            let own = own(job, slots, pool);
+            prop_assert!(own.size == slots || 2 * own.size > pool);
             let used = window(own, first);
-            prop_assert_eq!(used.len(), slots as usize);
-            prop_assert!(used.iter().all(|index| *index < slots + more));
+            prop_assert_eq!(used.len(), own.size as usize);
+            prop_assert!(used.iter().all(|index| *index < pool));
         }
 
         #[test]
         fn jobs_that_fit_do_not_meet(jobs in 2u16..20, first: u32, more in 0u32..100) {
             let pool = u32::from(jobs) * 64 + more;
-            let all: BTreeSet<u32> =
-                (1..=jobs).flat_map(|job| window(own(job, 64, pool), first ^ u32::from(job))).collect();
-            prop_assert_eq!(all.len(), usize::from(jobs) * 64);
+            let windows = (1..=jobs).map(|job| window(own(job, 64, pool), first ^ u32::from(job)));
+            prop_assert_eq!(windows.flatten().collect::<BTreeSet<u32>>().len(), usize::from(jobs) * 64);
         }
-    }
 
-    #[test]
-    fn a_pool_with_fewer_aggregators_than_slots_has_no_such_place() {
-        assert!(Own::new(JobId::new(1).unwrap(), 64, NonZeroU32::new(63).unwrap()).is_none());
+        #[test]
+        fn pools_may_be_as_large_as_numbers_go(job in 1u16.., pool in 1u32.., sequence: u32) {
+            prop_assert!(own(job, 1 << 16, pool).index(Sequence(sequence)).0 < pool);
+        }
     }
 
     #[test]

@@ -6,14 +6,17 @@ use crate::Time;
 
 /// Bounds what a worker of ESA has in flight by what its link carries in two round trips.
 ///
-/// One round trip of packets keeps the link busy, the other one lets workers be ahead of each other. Packets beyond that gain
-/// nothing, but each holds an aggregator that others need: marks do not limit them, as a switch without free
-/// aggregators has short queues. The round trip is the shortest time to a result, the rate is
-/// the most results in such a time. This is not in ESA's paper, which leaves the largest window open.
+/// One round trip of packets keeps the link busy, the other one lets workers be ahead of each other.
+/// Packets beyond that gain nothing, but each holds an aggregator that others need; marks do not limit
+/// them, as a switch without free aggregators has short queues. The round trip is the shortest time to a
+/// result, the rate is the most results in such a time. This is not in ESA's paper, which leaves the
+/// largest window open.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     /// The bound is never lower.
     least: u32,
+    /// Fragments this far apart may have the same aggregator.
+    span: u32,
     /// Start of the current round trip, and the results since then.
     since: Time,
     results: u32,
@@ -23,13 +26,19 @@ pub(crate) struct Room {
 
 impl Room {
     /// Allows at least `least` packets.
-    pub(crate) fn new(least: u32) -> Self {
-        Self { least, since: Time::ZERO, results: 0, most: 0 }
+    pub(crate) fn new(least: u32, span: u32) -> Self {
+        Self { least, span, since: Time::ZERO, results: 0, most: 0 }
     }
 
     /// The bound in packets.
     pub(crate) fn window(&self) -> u32 {
-        (2 * self.most).max(self.least)
+        self.most.saturating_mul(2).max(self.least)
+    }
+
+    /// A fragment is not sent before all fragments this far below it are complete, so that a job never
+    /// collides with itself.
+    pub(crate) fn span(&self) -> u32 {
+        self.span
     }
 
     /// A result arrived. `round_trip` is the shortest time to a result so far.
@@ -47,29 +56,34 @@ impl Room {
 mod tests {
     use super::*;
 
-    /// The window after this many results, of which each `every`-th was repaired.
-    fn after(room: &mut Room, results: u32, every: u32) -> u32 {
-        for at in 1..=results {
-            let window = room.window();
-            room.on_result(at % every == 0, window);
+    /// The bound after results at these intervals in nanoseconds, with a round trip of 1 µs.
+    fn after(room: &mut Room, from: &mut u64, interval: u64, results: u32) -> u32 {
+        for _ in 0..results {
+            *from += interval;
+            room.on_result(Time::from_nanos(*from), Some(Duration::from_micros(1)));
         }
         room.window()
     }
 
     #[test]
-    fn shrinks_above_the_share_of_its_workers_and_grows_below() {
-        let mut room = Room::new(1024, 8);
-        assert_eq!(after(&mut room, 10_240, 17), 1024, "one in 17 is below one in 16");
-        let mut room = Room::new(1024, 8);
-        assert_eq!(after(&mut room, 1024, 15), 989);
-        assert_eq!(after(&mut room, 100_000, 2), LEAST);
-        assert_eq!(after(&mut room, LEAST, 1000), 18);
-        assert_eq!(after(&mut room, 100_000, 1000), 1024);
+    fn allows_two_round_trips_of_the_highest_rate() {
+        let (mut room, mut now) = (Room::new(16, 1024), 0);
+        assert_eq!(room.window(), 16);
+        // Ten in a microsecond, and then forty.
+        assert_eq!(after(&mut room, &mut now, 100, 100), 20);
+        assert_eq!(after(&mut room, &mut now, 25, 400), 80);
+        // A slow phase lowers it step by step, to the least bound at last.
+        let later = after(&mut room, &mut now, 100, 100);
+        assert!((40..80).contains(&later), "{later}");
+        assert_eq!(after(&mut room, &mut now, 1000, 1000), 30);
     }
 
     #[test]
-    fn never_leaves_its_bounds() {
-        let mut room = Room::new(4, 2);
-        assert_eq!(after(&mut room, 1000, 1), 4);
+    fn does_not_change_without_a_known_round_trip() {
+        let mut room = Room::new(16, 1024);
+        for at in 0..1000 {
+            room.on_result(Time::from_nanos(at), None);
+        }
+        assert_eq!(room.window(), 16);
     }
 }

@@ -2,6 +2,8 @@
 
 use tributary_wire::{Host, Protocol, WorkerIndex};
 
+use crate::addressing::Own;
+use crate::congestion::Room;
 use crate::fixed::Scale;
 use crate::{ConfigError, JobConfig, Rate, Recovery, Timing};
 
@@ -31,10 +33,12 @@ pub struct WorkerConfig {
 }
 
 impl WorkerConfig {
-    /// Whether the worker saves the switches' memory (ESA).
-    pub(super) fn saves_memory(&self) -> bool {
+    /// How the worker saves the switches' memory: in ESA, with the default rules.
+    pub(super) fn room(&self) -> Option<Room> {
+        let JobConfig { protocol, slots, pool, .. } = self.job;
         let Timing { recovery, readings, .. } = self.timing;
-        self.job.protocol == Protocol::Esa && recovery == Recovery::Rack && !readings.blind
+        let saves = protocol == Protocol::Esa && recovery == Recovery::Rack && !readings.blind;
+        saves.then(|| Room::new(self.initial_window(), Own::size(slots, pool)))
     }
 
     /// The initial congestion window in packets.

@@ -166,7 +166,7 @@ impl Worker {
             tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
-            room: config.saves_memory().then(|| Room::new(config.initial_window())),
+            room: config.room(),
             pacer: Pacer::new(config.rate),
             channel: config.job.protocol.has_reminder_agent().then(|| Channel::new(&config.job)),
             handover: Handover::of(&config.job),

@@ -45,14 +45,16 @@ impl Worker {
     fn may_send_new(&self) -> bool {
         let next = self.fragments.next();
         // At least one, or no packet would ever be sent.
-        let window = self.controller.window().max(1);
+        let window = self.window().max(1);
         let used = match self.config.timing.recovery {
             // Count the fragments in flight. A fragment under repair delays others only through the
             // number of slots.
             Recovery::Rack => self.fragments.waiting(),
             Recovery::Papers => next - self.fragments.base(),
         };
-        next < self.tensors.end() && next < self.fragments.end() && used < window
+        let crowded =
+            self.room.as_ref().is_some_and(|room| next - self.fragments.base() >= room.span());
+        next < self.tensors.end() && next < self.fragments.end() && used < window && !crowded
     }
 
     /// Writes the packet of an outstanding fragment or of the next new one. Returns false if the

@@ -12,6 +12,9 @@ use crate::{Recovery, Time, Timing};
 /// Number of contributions to later tasks that count as a "dupACK" (ESA §5.1).
 const LATER_CONTRIBUTIONS: u8 = 3;
 
+/// The shortest wait for a poll.
+const LEAST_PAUSE: Duration = Duration::from_micros(1);
+
 /// The cause of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
@@ -35,7 +38,7 @@ impl Served {
         if recovery != Recovery::Rack || readings.blind {
             return None;
         }
-        let pause = self.answer.get()?.saturating_mul(1_u32.checked_shl(polls)?);
+        let pause = self.answer.get()?.max(LEAST_PAUSE).saturating_mul(1_u32.checked_shl(polls)?);
         (pause < self.rtt.base_timeout()).then_some(pause)
     }
 }
