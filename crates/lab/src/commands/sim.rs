@@ -28,8 +28,9 @@ pub(crate) enum SimCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct EsaArgs {
-    /// Figures: 6 to 11; `halving`: each rule of congestion in ATP and in ESA; `repairs`: what a collision
-    /// costs; `causes`: what each rule of ours changes; `search`: settings that could give the paper's gain over
+    /// Figures: 6 to 11; `halving`: each rule of congestion in ATP and in ESA; `memory`: memory and
+    /// windows with our default rules, `memory-paper` with the paper's, `memory-parts`: what each of ours gives;
+    /// `repairs`: what a collision costs; `causes`: what each rule of ours changes; `search`: settings that could give the paper's gain over
     /// SwitchML; `sweeps`: what settings change that the paper leaves open; `cores`: processor time; or
     /// `all`. Verdicts come first; each needs the figures that it names.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
@@ -64,6 +65,9 @@ fn parse(name: &str) -> Result<Choice, String> {
     match (name, number) {
         ("all", _) => Ok(Choice::All),
         ("halving", _) => Ok(Choice::One(Which::Halving)),
+        ("memory", _) => Ok(Choice::One(Which::Memory)),
+        ("memory-paper", _) => Ok(Choice::One(Which::MemoryPaper)),
+        ("memory-parts", _) => Ok(Choice::One(Which::MemoryParts)),
         ("repairs", _) => Ok(Choice::One(Which::Repairs)),
         ("causes", _) => Ok(Choice::One(Which::Causes)),
         ("search", _) => Ok(Choice::One(Which::Search)),
@@ -71,7 +75,8 @@ fn parse(name: &str) -> Result<Choice, String> {
         ("cores", _) => Ok(Choice::One(Which::Cores)),
         (_, Some(number)) => Ok(Choice::One(Which::Number(number))),
         (_, None) => {
-            Err("write 6 to 11, halving, repairs, causes, search, sweeps, cores or all".to_owned())
+            let studies = "halving, memory, memory-paper, memory-parts, repairs, causes, search, sweeps, cores";
+            Err(format!("write 6 to 11, {studies} or all"))
         }
     }
 }

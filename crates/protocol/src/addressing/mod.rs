@@ -4,9 +4,10 @@
 //!
 //! The paper hashes job and sequence. With a hash, the tasks of a job take each other's aggregators
 //! even if the job is alone: with 256 tasks in flight in 4096 aggregators, one in sixteen collides.
-//! A [`Spread`] gives the tasks of a window distinct aggregators, and its collisions with other
-//! jobs are as rare as those of a hash. Each task has its own aggregator, so losing one to another
-//! job does not affect the next task.
+//! Here each job has its [`Own`] place in the pool: its tasks never collide with each other, and those
+//! of two jobs only do if the pool is too small for all windows. Nothing is reserved: tasks of other
+//! jobs may take the aggregators of an idle one. A [`Spread`] over the whole pool also keeps the tasks
+//! of a job apart, but jobs collide as often as with a hash.
 //!
 //! # ATP
 //!
@@ -47,7 +48,7 @@ pub use spread::Spread;
     Clone, Copy, PartialEq, Eq, Hash, Debug, Default, serde::Serialize, serde::Deserialize,
 )]
 pub enum Addressing {
-    /// ATP: settled slots. ESA: an arithmetic progression.
+    /// ATP: settled slots. ESA: a place of the job's own.
     #[default]
     Default,
     /// The papers' `hash(job, sequence) mod pool`: a job collides with itself, too.

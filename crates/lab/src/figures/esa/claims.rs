@@ -336,6 +336,26 @@ fn on_testbed(evidence: &Evidence<'_>) -> Vec<Claim> {
     ]
 }
 
+/// Claims of ours about ESA with our default rules.
+fn on_memory(evidence: &Evidence<'_>) -> Vec<Claim> {
+    vec![
+        claim(
+            "ours",
+            "our default rules: ESA is at least as fast as ATP at every memory, window, number of jobs and model",
+            Rule::EachAbove(1.0),
+            evidence.all("memory", OVER_ATP),
+        )
+        .isolated([], &["memory-paper", "memory-parts"]),
+        claim(
+            "ours",
+            "our default rules: ESA is at least 0.95 times as fast as SwitchML there",
+            Rule::EachAbove(0.95),
+            evidence.all("memory", OVER_SWITCHML),
+        )
+        .isolated([], &["memory-paper", "memory-parts"]),
+    ]
+}
+
 /// All claims about which something was measured.
 pub(super) fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
     let all = [
@@ -344,6 +364,7 @@ pub(super) fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
         on_utilisation(evidence),
         on_preemption(evidence),
         on_testbed(evidence),
+        on_memory(evidence),
     ];
     all.into_iter().flatten().filter(|claim| !claim.samples.is_empty()).collect()
 }
@@ -491,7 +512,7 @@ mod tests {
     #[test]
     fn every_claim_has_its_figures() {
         let all = rows(&studies(&Which::ALL, EFFORT));
-        assert_eq!(all.len(), 21);
+        assert_eq!(all.len(), 23);
         assert!(all.iter().all(|row| !row[7].contains("not made")), "{all:#?}");
         let claim = row(&all, "ESA has up to 1.18 times the throughput of ATP");
         assert_eq!(claim[3], "holds");

@@ -8,6 +8,7 @@ use tributary_protocol::priority::Code;
 use tributary_protocol::{Addressing, LaterResults, Recovery};
 
 use super::measured::Quantity;
+use super::memory::small;
 use super::series::{
     ALWAYS, ATP, COIN, ESA, Effort, MIXES, Mix, SWITCHML, Series, named, names, notes, numbers,
     panel,
@@ -79,7 +80,7 @@ fn range_of_cases(results: &Results<'_>) -> Vec<String> {
 /// What a collision costs under each rule of preemption, and whether that depends on how far apart
 /// priorities are.
 pub(super) fn repairs(effort: Effort) -> Study {
-    let effort = effort.at_most(5, 5);
+    let effort = effort.at_most(3, 3);
     let series = [ESA, ALWAYS, COIN];
     let rankings = named(&[
         ("by the formula", Ranking::Formula),
@@ -145,11 +146,11 @@ const SMALL: Series = Series("SwitchML, small packets", Protocol::SwitchMl, Pree
 
 /// Settings that the paper's text allows: is ESA 1.89 times as fast as SwitchML in one of them?
 pub(super) fn search(effort: Effort) -> Study {
-    let effort = effort.at_most(3, 2);
+    let effort = effort.at_most(2, 2);
     let series = [SWITCHML, SMALL, ATP, ESA];
     let of = |(name, delays, grows): (&str, Delays, bool)| {
         let setup = |us: u32, series: Series| {
-            let mut setup = effort.setup(MIXES[0], 8, 8);
+            let mut setup = small(effort, MIXES[0], 8);
             setup.cable.latency = Duration::from_nanos(250 * u64::from(us));
             setup.delays = delays;
             if grows {
@@ -182,7 +183,8 @@ pub(super) fn search(effort: Effort) -> Study {
         columns: vec![Quantity::BySwitch],
         panels: panels.map(of).to_vec(),
         notes: notes(&[
-            "Eight jobs of eight workers train model A with 5 MB of memory; fewer seeds and iterations than in the figures. \
+            "Eight jobs of eight workers train model A at a quarter of its size, with 5 MB of memory; fewer seeds and \
+             iterations than in the figures. \
              The base round trip is 10 µs in §7.2.1; §2.2 has 1 MB for a job at 100 Gb/s, which is 80 µs. Packets of \
              SwitchML have 306 bytes in §7.2.1 and 180 bytes in §7.1.1 (small packets). The jitter of §7.2.1 is \
              added once in each iteration, or before each tensor. The largest window is 1024 packets, or \
@@ -248,7 +250,7 @@ const CHANGES: [Change; 11] = [
 
 /// What each rule of ours changes.
 pub(super) fn causes(effort: Effort) -> Study {
-    let effort = effort.at_most(5, 3);
+    let effort = effort.at_most(2, 2);
     let series = [ATP, ESA, ALWAYS];
     let values = named(&CHANGES);
     let setup = |change: fn(&mut Setup), _: Series| {

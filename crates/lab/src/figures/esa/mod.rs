@@ -4,7 +4,7 @@
 //! A study is a set of experiments that differ in one parameter and in the protocol. Those that are
 //! not in the paper isolate causes: `halving` gives ATP and ESA each rule of congestion, `repairs`
 //! counts what a collision costs, `causes` changes one rule or setting of ours at a time, `search` and
-//! `sweeps` vary what the paper leaves open, and `cores` lets all parts share two cores.
+//! `sweeps` vary what the paper leaves open, `memory` has our default rules where memory is short, and `cores` lets all parts share two cores.
 //!
 //! To add a study: return a [`Study`](study::Study) from a function in `isolating.rs` or `sweeps.rs`,
 //! give it a [`Which`], and name the claims that it isolates in `claims.rs`. A study over two settings
@@ -16,6 +16,7 @@ mod figure;
 mod isolating;
 mod measure;
 mod measured;
+mod memory;
 mod paper;
 mod series;
 mod store;
@@ -46,6 +47,12 @@ pub enum Which {
     Causes,
     /// Settings that could give the paper's gain over SwitchML.
     Search,
+    /// Memory and windows, with our default rules.
+    Memory,
+    /// The same with the paper's rules.
+    MemoryPaper,
+    /// What each of our rules gives.
+    MemoryParts,
     /// What the settings change that the paper leaves open.
     Sweeps,
     /// What processor time changes: all parts on two cores.
@@ -55,7 +62,7 @@ pub enum Which {
 impl Which {
     /// All of them, in the order of a page: the headline, the paper's simulations, its testbed, and
     /// causes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::Halving,
         Self::Number(8),
         Self::Number(9),
@@ -63,6 +70,9 @@ impl Which {
         Self::Number(11),
         Self::Number(7),
         Self::Number(6),
+        Self::Memory,
+        Self::MemoryPaper,
+        Self::MemoryParts,
         Self::Repairs,
         Self::Causes,
         Self::Search,
@@ -82,6 +92,9 @@ impl Which {
             Self::Repairs => isolating::repairs(effort),
             Self::Causes => isolating::causes(effort),
             Self::Search => isolating::search(effort),
+            Self::Memory => memory::memory(effort),
+            Self::MemoryPaper => memory::memory_paper(effort),
+            Self::MemoryParts => memory::memory_parts(effort),
             Self::Sweeps => sweeps::sweeps(effort),
             Self::Cores => sweeps::cores(effort),
         }

@@ -38,6 +38,7 @@ impl Series {
         if protocol != Protocol::Esa {
             setup.shift = false;
             setup.readings.reminders_wait = false;
+            setup.readings.blind = false;
         }
         if protocol != Protocol::Esa || preemption != Preemption::Priority {
             setup.priorities = Code::default();

@@ -32,12 +32,6 @@ pub(super) fn sweeps(effort: Effort) -> Study {
         ratios: vec![Ratio::new(2, 1), Ratio::new(2, 0), Ratio::new(2, 3)],
         columns: vec![Quantity::BySwitch],
         panels: vec![
-            sweep("memory, KB", "value", &[1000, 2500, 5000, 10_000], |setup, kilobytes| {
-                setup.memory = u64::from(kilobytes) * 1000;
-            }),
-            sweep("largest window, packets", "value", &[256, 1024, 4096], |setup, slots| {
-                setup.slots = slots;
-            }),
             sweep("delays up to, µs", "value", &[0, 300, 1000], |setup, us| {
                 setup.jitter = Duration::from_micros(us.into());
             }),

@@ -16,6 +16,11 @@
 //!   two firings of the timer;
 //! - a worker sends a reminder for it, or the server dropped an overlapping partial sum.
 //!
+//! With [`Recovery::Rack`](crate::Recovery::Rack) the agent also *polls* before the first timer: after the
+//! time that an answer takes, and then at doubling intervals, it fetches what switches hold of the task.
+//! Most entries exist because a packet found no aggregator; the switches soon have the rest, and no
+//! packet of a worker will bring it.
+//!
 //! In a round the agent sends a reminder packet to every switch that may hold values of missing
 //! workers. The packet returns with the partial sum, or as absent. When all switches have answered,
 //! values that are still missing are in no switch, and the agent asks the workers. Rounds that only

@@ -237,7 +237,7 @@ mod tests {
     use tributary_wire::{Bitmap, Epoch, Host, Mac, Rack};
 
     use super::*;
-    use crate::addressing::Spread;
+    use crate::addressing::Tasks;
     use crate::esa::{AgentJob, Target};
     use crate::rtt::RttConfig;
     use crate::{Endpoint, JobConfig, Timing, Waits};
@@ -311,7 +311,7 @@ mod tests {
             sequence: Sequence(sequence),
             bitmap: Bitmap(held.unwrap_or(members)),
             rack: Rack::NONE,
-            index: Spread::new(JOB, job.pool).index(Sequence(sequence)),
+            index: Tasks::new(&job).index(Sequence(sequence)),
         };
         let envelope = tributary_wire::Envelope {
             source: host(1),
@@ -353,6 +353,28 @@ mod tests {
         assert_eq!(asked(&mut agent), []);
         answer(&mut agent, at(0), 7, Some(0b1000), 0b1111);
         assert_eq!(asked(&mut agent), [0, 2]);
+    }
+
+    #[test]
+    fn polls_fetch_but_do_not_ask_and_end_with_the_timer() {
+        let mut agent = agent();
+        // The answer to the first reminder takes 3 ms.
+        agent.handle_server(at(0), JOB, entry(7, 0b0111, true));
+        assert_eq!(reminders(&mut agent, at(0)), [(7, 0b1111)]);
+        answer(&mut agent, at(3), 7, Some(0b1000), 0b1111);
+        agent.handle_server(at(3), JOB, FromServer::Closed { sequence: Sequence(7) });
+        asked(&mut agent);
+        agent.handle_server(at(100), JOB, entry(8, 0b0111, false));
+        // After 3 ms, 6 more, and 12 more; 24 ms would be later than the timer, which has 20.
+        for polled in [103, 109, 121] {
+            assert_eq!(agent.poll_timeout(), Some(at(polled)));
+            agent.handle_timeout(at(polled));
+            assert_eq!(reminders(&mut agent, at(polled)), [(8, 0b1111)]);
+            answer(&mut agent, at(polled + 3), 8, None, 0b1111);
+            assert_eq!(asked(&mut agent), []);
+        }
+        let stats = *agent.stats_of(JOB).unwrap();
+        assert_eq!((stats.polls, stats.timeouts), (3, 0));
     }
 
     #[test]
