@@ -20,4 +20,4 @@ mod generated {
 pub use generated::tributary::{crossconnect, jobs, placement};
 
 /// The version of the service [`jobs`] that controllers and endpoints must have in common.
-pub const JOBS_VERSION: u32 = 3;
+pub const JOBS_VERSION: u32 = 4;

@@ -167,7 +167,7 @@ impl Settings {
                 "the settings have the key `{key}`, which follows from the group; remove it"
             );
         }
-        // A group has packets and slots of its own, which a paper's would not suit.
+        // A group chooses its own packet size and slots; a paper's values do not fit them.
         ensure!(
             !table.contains_key("profile"),
             "the settings have the key `profile`, which is for job files; write its rules into [protocol]"

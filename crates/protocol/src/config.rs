@@ -7,7 +7,7 @@ use tributary_wire::{
     Bitmap, Epoch, JobId, Protocol, Run, Segment, Service, VALUES_MAX, WorkerSet,
 };
 
-use crate::addressing::Addressing;
+use crate::addressing::{Addressing, Tasks};
 use crate::rtt::RttConfig;
 use crate::{Assignment, Mode, Racks, Recovery};
 
@@ -65,6 +65,11 @@ impl JobConfig {
     /// The run of the job.
     pub const fn run(&self) -> Run {
         self.job.run(self.epoch)
+    }
+
+    /// The aggregators of the tasks of an ESA job, or of an ATP job without settled slots.
+    pub fn tasks(&self) -> Tasks {
+        Tasks::new(self.job, self.slots, self.pool, self.addressing)
     }
 
     /// Number of workers.
@@ -174,7 +179,7 @@ impl LaterResults {
     }
 }
 
-/// Readings of the papers' texts. The default is none that slows ESA down; the simulator's experiments
+/// Readings of the papers' texts, and additions of ours that can be disabled. The default is none that slows ESA down; the simulator's experiments
 /// show the effect of each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Readings {
@@ -183,8 +188,8 @@ pub struct Readings {
     /// The agent leaves a worker's reminder to the entry's timer if the last round's reminders were
     /// answered a short time ago. The paper reacts at once (§5.3, case 1).
     pub reminders_wait: bool,
-    /// [`Recovery::Rack`]: ESA without what it has beyond the paper where tasks collide: its workers bound
-    /// their windows by what the link carries, and its agent polls switches before its timer fires.
+    /// [`Recovery::Rack`]: disables two additions of ours to ESA, the bound on workers' windows and the
+    /// agent's polls, for experiments.
     pub blind: bool,
 }
 

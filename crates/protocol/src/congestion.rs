@@ -35,6 +35,10 @@ pub trait Controller: fmt::Debug + Send {
         self.on_congestion(sequence, next);
     }
 
+    /// The worker uses no larger window than this. What a larger one could hold is not known, so the window
+    /// does not grow beyond it (RFC 7661).
+    fn limit(&mut self, window: u32);
+
     /// Clones the controller, for model checkers that explore the worker's states.
     fn boxed_clone(&self) -> Box<dyn Controller>;
 }

@@ -79,7 +79,7 @@ fn fragments_that_were_sent_again_are_named_with_the_links_that_lose_them() {
     assert!(number(&delays["in_flight_seconds"]) <= number(&json["lost"]["of_seconds"]), "{json}");
 }
 
-/// However late a worker is.
+/// A late worker does not count as lost time.
 #[test]
 fn a_run_without_losses_warns_of_nothing() {
     let bursts = case("bursts.toml").replace("loss = 0.10\nburst = 4\n", "");

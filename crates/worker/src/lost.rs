@@ -21,7 +21,7 @@ const NAMED: f64 = 0.01;
 pub struct Lost {
     /// Seconds without results until those of repaired fragments, and from the last result to the dismissal (ESA).
     pub seconds: f64,
-    /// Of so many: with fragments in flight, and from the last result to the dismissal.
+    /// The time that `seconds` is a part of: with fragments in flight, and from the last result to the dismissal.
     pub of_seconds: f64,
     delays: Delays,
     lanes: f64,

@@ -13,7 +13,8 @@ use tributary_access::{Grant, Tenant};
 use tributary_model::job::{Event, Progress, Served};
 use tributary_model::jobfile::Place;
 use tributary_model::plan::Placement;
-use tributary_model::{Aggregation, Error as Unservable, HostId, Limits};
+use tributary_model::{Aggregation, Error as Unservable, HostId, JobSpec, Limits, Protocol};
+use tributary_protocol::addressing::{Own, Tasks};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::channel::{TOKEN_LEN, Token};
@@ -25,6 +26,9 @@ use crate::error::Error;
 
 /// How long a host's servers may take to call again.
 const CALL: Duration = Duration::from_secs(5);
+
+/// Number of free IDs of which one may have a free place in the pool.
+const IDS: usize = 256;
 
 /// Pause between attempts to release a job that another request is changing.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
@@ -127,7 +131,10 @@ impl Jobs {
         }
         let (placement, described, wish) = {
             let mut state = self.state();
-            let job = if any_id { self.free_id(&state)? } else { admission.placement.job };
+            let job = match any_id {
+                true => self.free_id(&state, &admission)?,
+                false => admission.placement.job,
+            };
             if self.spec(job).is_some_and(|job| job.lane.count > 1) {
                 return Err(Refusal::Lanes(job));
             }
@@ -506,12 +513,30 @@ impl Jobs {
     }
 
     /// The next ID below the last one that no job has. Those of known jobs are theirs, and other clients count from 1.
-    /// None is used again soon, so that what was of the job before it is gone.
-    fn free_id(&self, state: &State) -> Result<JobId, Refusal> {
+    /// None is used again soon, so that what was of the job before it is gone. If the ID decides on a place in the
+    /// pool, it is one whose place no other job uses, if one of the next IDs has such a place.
+    fn free_id(&self, state: &State, admission: &Admission) -> Result<JobId, Refusal> {
         let last = state.last_id.map_or(0, JobId::get);
-        let mut ids = (1..last).rev().chain((last..=u16::MAX).rev()).filter_map(JobId::new);
-        let free = ids.find(|id| !state.jobs.contains_key(id) && self.index(*id).is_none());
-        free.ok_or(Refusal::NoId)
+        let ids = (1..last).rev().chain((last..=u16::MAX).rev()).filter_map(JobId::new);
+        let mut free = ids.filter(|id| !state.jobs.contains_key(id) && self.index(*id).is_none());
+        let first = free.next().ok_or(Refusal::NoId)?;
+        let Some(described) = self.describe(state, first, admission)? else { return Ok(first) };
+        let others = state.jobs.values().filter_map(|entry| entry.admitted()?.described.as_ref());
+        let taken: Vec<Own> = others.filter_map(|other| self.place(other.spec())).collect();
+        let is_apart = |id: &JobId| {
+            let spec = JobSpec { id: *id, ..described.spec().clone() };
+            self.place(&spec).is_none_or(|place| !taken.iter().any(|other| place.meets(other)))
+        };
+        Ok(std::iter::once(first).chain(free).take(IDS).find(is_apart).unwrap_or(first))
+    }
+
+    /// The place of a job's tasks in the pool of each switch, if it has one of its own.
+    fn place(&self, job: &JobSpec) -> Option<Own> {
+        let network = &self.0.known.deployment.scenario().network;
+        match network.job_config(job, Assignment::NONE).tasks() {
+            Tasks::Own(own) if job.protocol == Protocol::Esa => Some(own),
+            _ => None,
+        }
     }
 }
 

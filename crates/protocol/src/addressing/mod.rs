@@ -4,8 +4,8 @@
 //!
 //! The paper hashes job and sequence. With a hash, the tasks of a job take each other's aggregators
 //! even if the job is alone: with 256 tasks in flight in 4096 aggregators, one in sixteen collides.
-//! Here each job has its [`Own`] place in the pool: its tasks never collide with each other, and those
-//! of two jobs only do if the pool is too small for all windows. Nothing is reserved: tasks of other
+//! Here each job has its [`Own`] place in the pool: its tasks never collide with each other, and with
+//! those of other jobs only where places overlap. Nothing is reserved: tasks of other
 //! jobs may take the aggregators of an idle one. A [`Spread`] over the whole pool also keeps the tasks
 //! of a job apart, but jobs collide as often as with a hash.
 //!
@@ -35,8 +35,6 @@ mod spread;
 use std::num::NonZeroU32;
 
 use tributary_wire::{AggregatorIndex, JobId, Sequence};
-
-use crate::JobConfig;
 
 pub use own::Own;
 pub use permutation::Permutation;
@@ -89,8 +87,7 @@ pub enum Tasks {
 
 impl Tasks {
     /// The tasks of an ESA job, or of an ATP job without settled slots.
-    pub fn new(config: &JobConfig) -> Self {
-        let JobConfig { job, pool, slots, addressing, .. } = *config;
+    pub fn new(job: JobId, slots: u32, pool: NonZeroU32, addressing: Addressing) -> Self {
         match addressing {
             Addressing::Hashed => Self::Hashed { job, pool },
             Addressing::Default => Self::Own(Own::new(job, slots, pool)),

@@ -12,7 +12,7 @@ use super::mix;
 /// two of aggregators that it has. Tasks less than that apart never share one. Those of different jobs do
 /// not either if all places fit in the pool, IDs have no gaps and all jobs have equally many slots.
 /// Otherwise places overlap; each job passes through its place in its own order, so that two jobs do not
-/// meet in step.
+/// collide at all of their tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     first: u64,
@@ -34,6 +34,13 @@ impl Own {
     /// Number of aggregators of a place.
     pub fn size(slots: u32, pool: NonZeroU32) -> u32 {
         slots.min(1 << pool.ilog2())
+    }
+
+    /// Whether two places in the same pool have an aggregator in common.
+    pub fn meets(&self, other: &Self) -> bool {
+        let behind =
+            |from: &Self, to: &Self| (to.first + from.pool - from.first % from.pool) % from.pool;
+        behind(self, other) < self.size.into() || behind(other, self) < other.size.into()
     }
 
     /// The aggregator of a task.
@@ -79,6 +86,17 @@ mod tests {
             let pool = u32::from(jobs) * 64 + more;
             let windows = (1..=jobs).map(|job| window(own(job, 64, pool), first ^ u32::from(job)));
             prop_assert_eq!(windows.flatten().collect::<BTreeSet<u32>>().len(), usize::from(jobs) * 64);
+        }
+
+        #[test]
+        fn places_meet_if_they_share_an_aggregator(
+            jobs: [u16; 2],
+            bits in [0u32..6, 0u32..6],
+            pool in 1u32..200,
+        ) {
+            let [one, other] = [0, 1].map(|at| own(jobs[at].max(1), 1 << bits[at], pool));
+            let shared = !window(one, 0).is_disjoint(&window(other, 0));
+            prop_assert_eq!((one.meets(&other), other.meets(&one)), (shared, shared));
         }
 
         #[test]

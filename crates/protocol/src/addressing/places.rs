@@ -42,7 +42,7 @@ impl Places {
                 let slot = |slot| Address { salt: 0, index: index(job, slot, 0, pool) };
                 Self::Salted { job, pool, slots: (0..slots).map(slot).collect() }
             }
-            Protocol::Atp | Protocol::Esa => Self::Tasks(Tasks::new(config)),
+            Protocol::Atp | Protocol::Esa => Self::Tasks(config.tasks()),
             Protocol::P4inc if segment.size == 0 => Self::Nowhere,
             Protocol::P4inc => Self::Permuted(Permutation::new(job, segment)),
             Protocol::SwitchMl => {

@@ -71,6 +71,10 @@ impl Controller for Aimd {
         self.shrink_to(f64::from(self.window / 2));
     }
 
+    fn limit(&mut self, window: u32) {
+        self.window = self.window.min(window.max(1));
+    }
+
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }

@@ -75,6 +75,10 @@ impl Controller for Dctcp {
         }
     }
 
+    fn limit(&mut self, window: u32) {
+        self.aimd.limit(window);
+    }
+
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }

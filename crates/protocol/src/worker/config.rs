@@ -5,7 +5,7 @@ use tributary_wire::{Host, Protocol, WorkerIndex};
 use crate::addressing::Own;
 use crate::congestion::Room;
 use crate::fixed::Scale;
-use crate::{ConfigError, JobConfig, Rate, Recovery, Timing};
+use crate::{Addressing, ConfigError, JobConfig, Rate, Recovery, Timing};
 
 /// The initial window: 60 KB of payload (ESA §5.1, as ATP at 100 Gb/s).
 const INITIAL_WINDOW_BYTES: u32 = 60 * 1024;
@@ -35,10 +35,11 @@ pub struct WorkerConfig {
 impl WorkerConfig {
     /// How the worker saves the switches' memory: in ESA, with the default rules.
     pub(super) fn room(&self) -> Option<Room> {
-        let JobConfig { protocol, slots, pool, .. } = self.job;
+        let JobConfig { protocol, slots, pool, addressing, .. } = self.job;
         let Timing { recovery, readings, .. } = self.timing;
         let saves = protocol == Protocol::Esa && recovery == Recovery::Rack && !readings.blind;
-        saves.then(|| Room::new(self.initial_window(), Own::size(slots, pool)))
+        let span = if addressing == Addressing::Default { Own::size(slots, pool) } else { slots };
+        saves.then(|| Room::new(self.initial_window(), span))
     }
 
     /// The initial congestion window in packets.

@@ -322,8 +322,7 @@ impl Worker {
 
     /// The congestion window in packets.
     pub fn window(&self) -> u32 {
-        let window = self.controller.window();
-        self.room.as_ref().map_or(window, |room| window.min(room.window()))
+        self.controller.window()
     }
 
     /// The typical time from sending a fragment to its result.

@@ -162,6 +162,7 @@ impl Worker {
         self.heard(now, fragment, sequence, &answered, how.marked);
         if let Some(room) = &mut self.room {
             room.on_result(now, self.rules.least());
+            self.controller.limit(room.window());
         }
         self.deliver();
         if self.is_idle() {

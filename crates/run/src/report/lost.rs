@@ -11,12 +11,12 @@ use tributary_worker::rounds::WorkerReport;
 /// `delays`.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct LostReport {
-    /// That worker's place among the job's `workers`.
+    /// The index of that worker in its job.
     pub worker: usize,
     /// Seconds without results until those of repaired fragments, and from the worker's last result to its
     /// dismissal (ESA).
     pub seconds: f64,
-    /// Of so many seconds: with fragments in flight, and from the last result to the dismissal.
+    /// The time that `seconds` is a part of: with fragments in flight, and from the last result to the dismissal.
     pub of_seconds: f64,
     #[serde(skip)]
     lost: Lost,
@@ -69,11 +69,11 @@ fn advice(scenario: &Scenario, over_tcp: bool) -> String {
     let rules = match (network.recovery, network.protocol) {
         (Recovery::Papers, Protocol::Esa) if over_tcp => {
             "with `recovery = \"papers\"`, repairs wait for TCP, where all segments behind a lost one wait: \
-             leave `recovery` out of the job file"
+             write `recovery = \"rack\"` into [protocol]"
         }
         (Recovery::Papers, _) => {
-            "with `recovery = \"papers\"`, timeouts double and each halves the window: leave `recovery` out \
-             of the job file"
+            "with `recovery = \"papers\"`, timeouts double and each halves the window: write \
+             `recovery = \"rack\"` into [protocol]"
         }
         (Recovery::Rack, _) => return cause.into(),
     };

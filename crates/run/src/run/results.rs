@@ -107,6 +107,10 @@ impl Run<'_> {
             };
             let mut report = JobReport::new(job, server, workers, &counted);
             report.segment = segment;
+            // Among the reports, those of lost workers are missing.
+            if let Some(lost) = &mut report.lost {
+                lost.worker = indices[lost.worker];
+            }
             let answers = server.and_then(|server| server.agent).unwrap_or_default().answers;
             let warning = report.lost.and_then(|lost| lost.warning(scenario, &answers));
             report.warnings.extend(warning);

@@ -43,6 +43,8 @@ impl Controller for Constant {
 
     fn on_congestion(&mut self, _sequence: Sequence, _next: Sequence) {}
 
+    fn limit(&mut self, _window: u32) {}
+
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }

@@ -10,7 +10,6 @@ use tributary_model::{
     Deployment, End, JobSpec, Scenario,
     plan::{self, Placement},
 };
-use tributary_protocol::addressing::Tasks;
 use tributary_protocol::esa::AgentJob;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Recovery, Tensor};
@@ -418,7 +417,7 @@ impl System {
             sequence,
             bitmap,
             rack,
-            index: Tasks::new(&other.config).index(sequence),
+            index: other.config.tasks().index(sequence),
         };
         debug_assert_eq!(repr.index, AggregatorIndex(0));
         let envelope =

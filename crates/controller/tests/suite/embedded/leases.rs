@@ -468,6 +468,35 @@ async fn a_job_gets_a_parameter_server_that_takes_part() {
     }
 }
 
+/// The ID of an ESA job decides on its place in the pool, and the pool has eight of this size.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_gets_an_id_whose_place_no_other_job_uses() {
+    let site = Site::of("esa", "");
+    let mut life = site.live().await;
+    let _server = Taking::server(&life.address, "ps").await.unwrap();
+    let request = || v1::AdmitRequest {
+        aggregation: v1::Aggregation::Unspecified.into(),
+        size: 0,
+        settings: "[job]\nslots = 8\nwindow = 8\n".into(),
+        ..leased(0, &["w1", "w2"])
+    };
+    let long = loop {
+        match life.client.admit(request()).await {
+            Ok(admitted) => break admitted.into_inner().job_id,
+            Err(_) => sleep(Duration::from_millis(10)).await,
+        }
+    };
+    let mut ids = vec![long];
+    for _ in 0..9 {
+        let id = life.admit(request()).await;
+        assert!((long - id) % 8 != 0, "{id} has the place of {long}");
+        ids.push(id);
+        life.client.release(v1::ReleaseRequest { job_id: id }).await.unwrap();
+    }
+    assert!(ids.is_sorted_by(|one, next| one > next), "{ids:?}");
+    assert_eq!(long - ids[9], 10, "one was left out");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_suit_a_lease_is_refused() {
     let site = Site::new();

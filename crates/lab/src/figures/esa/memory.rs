@@ -1,6 +1,7 @@
 //! Studies of memory and windows: ESA with our default rules and with the paper's.
 
 use crate::studies::training::Setup;
+use tributary_protocol::rtt::RttConfig;
 use tributary_protocol::{Addressing, Recovery};
 
 use super::measured::Quantity;
@@ -22,7 +23,8 @@ fn megabytes(kilobytes: u32) -> String {
 
 /// Our default rules instead of the paper's.
 fn by_default(setup: Setup) -> Setup {
-    Setup { recovery: Recovery::Rack, addressing: Addressing::Default, ..setup }
+    let timeouts = RttConfig::default();
+    Setup { recovery: Recovery::Rack, addressing: Addressing::Default, timeouts, ..setup }
 }
 
 /// Jobs of eight workers that train models of a quarter of their size.
@@ -94,8 +96,8 @@ pub(super) fn memory(effort: Effort) -> Study {
         "Memory and windows, with our default rules",
         &panels,
         by_default,
-        "Our default rules go beyond the paper, for all protocols: recovery by RACK, addresses that hardly \
-         collide, and for ESA what “memory-parts” lists.",
+        "Our default rules go beyond the paper, for all protocols: recovery by RACK, its timeouts, addresses that \
+         hardly collide, and for ESA what “memory-parts” lists.",
     )
 }
 

@@ -58,6 +58,8 @@ impl Rule {
             ),
         };
         match (holds, fails) {
+            // Without samples, each condition on all of them is true.
+            _ if samples.is_empty() => Finding::Undecided,
             (true, _) => Finding::Holds,
             (_, true) => Finding::Fails,
             _ => Finding::Undecided,

@@ -11,7 +11,7 @@
 //! An incomplete entry is *watched*. The agent begins a round for it when
 //!
 //! - its timer fires: RFC 6298 over the time from set-up to completion of entries that needed no
-//!   reminder (ESA §6), doubled each time that it fires;
+//!   round (ESA §6), doubled each time that it fires;
 //! - three contributions to later tasks have reached the server ("dupACK"), at most once between
 //!   two firings of the timer;
 //! - a worker sends a reminder for it, or the server dropped an overlapping partial sum.
@@ -46,7 +46,7 @@ use tributary_wire::{
 };
 
 use crate::addressing::Tasks;
-use crate::rtt::{Least, RttEstimator};
+use crate::rtt::RttEstimator;
 use crate::stats::{Rejected, add_counters};
 use crate::{ConfigError, Endpoint, JobConfig, Time, Timing, Waits};
 use watch::Watch;
@@ -104,6 +104,7 @@ pub struct Stats {
     /// Entries watched.
     pub watched: u64,
     /// Times that switches were polled for an entry, before its timer.
+    #[serde(default)]
     pub polls: u64,
     /// Rounds begun by the entry's timer.
     pub timeouts: u64,
@@ -148,8 +149,8 @@ struct Served {
     config: AgentJob,
     tasks: Tasks,
     rtt: RttEstimator,
-    /// The shortest time from a reminder to its answer.
-    answer: Least,
+    /// The time from a round's reminders to their answers.
+    answers: RttEstimator,
     watches: BTreeMap<u32, Watch>,
     /// The workers that each switch sums.
     below: Vec<WorkerSet>,
@@ -184,12 +185,12 @@ impl Agent {
         let below = config.switches.iter().map(|target| racks.members(target.rack, target.members));
         let served = Served {
             rtt: RttEstimator::new(config.timing.rtt),
-            answer: Least::default(),
+            answers: RttEstimator::new(config.timing.rtt),
             watches: BTreeMap::new(),
             below: below.collect::<Option<_>>().ok_or(ConfigError::Targets)?,
             finished: WorkerSet::EMPTY,
             stats: Stats::default(),
-            tasks: Tasks::new(&config.job),
+            tasks: config.job.tasks(),
             config,
         };
         self.jobs.insert(served.config.job.job, served);

@@ -83,7 +83,7 @@ impl Agent {
                     if !watch.pursued {
                         // ESA §6: from the set-up of the entry to its completion. An entry for
                         // which the agent began a round is excluded, because it would measure the
-                        // agent's own actions (Karn's rule).
+                        // agent's own actions (Karn's rule). Polls are what an entry usually needs.
                         served.rtt.sample(now - watch.since);
                     }
                 }
@@ -183,7 +183,8 @@ impl Agent {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
-        let at = now + served.pause(0).unwrap_or_else(|| served.rtt.base_timeout());
+        let timer = now + served.rtt.base_timeout();
+        let at = served.due(now, 0, timer);
         let Served { config, finished, watches, stats, .. } = served;
         if *finished == config.job.everyone() {
             self.tell_server(job, ToServer::Over { sequence: Sequence(sequence) });
@@ -193,7 +194,7 @@ impl Agent {
         let watch = watches.entry(sequence).or_insert_with(|| {
             stats.watched += 1;
             due.insert((at, job, sequence));
-            Watch::new(missing, float, now, at)
+            Watch::new(missing, float, now, at, timer)
         });
         watch.missing = missing;
         watch.float = float;
@@ -237,7 +238,6 @@ mod tests {
     use tributary_wire::{Bitmap, Epoch, Host, Mac, Rack};
 
     use super::*;
-    use crate::addressing::Tasks;
     use crate::esa::{AgentJob, Target};
     use crate::rtt::RttConfig;
     use crate::{Endpoint, JobConfig, Timing, Waits};
@@ -311,7 +311,7 @@ mod tests {
             sequence: Sequence(sequence),
             bitmap: Bitmap(held.unwrap_or(members)),
             rack: Rack::NONE,
-            index: Tasks::new(&job).index(Sequence(sequence)),
+            index: job.tasks().index(Sequence(sequence)),
         };
         let envelope = tributary_wire::Envelope {
             source: host(1),
@@ -365,16 +365,37 @@ mod tests {
         agent.handle_server(at(3), JOB, FromServer::Closed { sequence: Sequence(7) });
         asked(&mut agent);
         agent.handle_server(at(100), JOB, entry(8, 0b0111, false));
-        // After 3 ms, 6 more, and 12 more; 24 ms would be later than the timer, which has 20.
-        for polled in [103, 109, 121] {
+        // After 3 ms, and 6 more; 12 more would be later than the timer, which has 20.
+        for polled in [103, 109] {
             assert_eq!(agent.poll_timeout(), Some(at(polled)));
             agent.handle_timeout(at(polled));
             assert_eq!(reminders(&mut agent, at(polled)), [(8, 0b1111)]);
             answer(&mut agent, at(polled + 3), 8, None, 0b1111);
             assert_eq!(asked(&mut agent), []);
         }
+        assert_eq!(agent.poll_timeout(), Some(at(120)));
+        agent.handle_timeout(at(120));
+        assert_eq!(reminders(&mut agent, at(120)), [(8, 0b1111)]);
+        answer(&mut agent, at(123), 8, None, 0b1111);
+        assert_eq!(asked(&mut agent), [3]);
         let stats = *agent.stats_of(JOB).unwrap();
-        assert_eq!((stats.polls, stats.timeouts), (3, 0));
+        assert_eq!((stats.polls, stats.timeouts), (2, 1));
+    }
+
+    #[test]
+    fn a_workers_reminder_waits_for_the_answers_to_a_poll() {
+        let mut agent = agent();
+        agent.handle_server(at(0), JOB, entry(7, 0b0111, true));
+        reminders(&mut agent, at(0));
+        answer(&mut agent, at(3), 7, Some(0b1000), 0b1111);
+        agent.handle_server(at(3), JOB, FromServer::Closed { sequence: Sequence(7) });
+        agent.handle_server(at(100), JOB, entry(8, 0b0111, false));
+        agent.handle_timeout(at(103));
+        assert_eq!(reminders(&mut agent, at(103)), [(8, 0b1111)]);
+        agent.handle_server(at(104), JOB, entry(8, 0b0111, true));
+        assert_eq!((reminders(&mut agent, at(104)), asked(&mut agent)), (vec![], vec![]));
+        answer(&mut agent, at(106), 8, None, 0b1111);
+        assert_eq!(asked(&mut agent), [3]);
     }
 
     #[test]

@@ -27,8 +27,8 @@ pub(super) enum Cause {
 }
 
 impl Served {
-    /// How long the agent waits until it polls the switches for an entry, after this number of polls.
-    /// `None` if the entry's timer is to begin a round instead.
+    /// How long the agent waits until it polls the switches for an entry, after this number of polls;
+    /// `None` if it does not.
     ///
     /// The wait begins with the time that an answer takes, and doubles: a task is then completed at most
     /// about twice as late as its last value allows, and one that waits for a slow worker costs few
@@ -38,8 +38,13 @@ impl Served {
         if recovery != Recovery::Rack || readings.blind {
             return None;
         }
-        let pause = self.answer.get()?.max(LEAST_PAUSE).saturating_mul(1_u32.checked_shl(polls)?);
-        (pause < self.rtt.base_timeout()).then_some(pause)
+        let first = self.answers.smoothed()?.max(LEAST_PAUSE);
+        Some(first.saturating_mul(1_u32.checked_shl(polls)?))
+    }
+
+    /// When an entry is due that has been polled so often: for the next poll, or by its timer.
+    pub(super) fn due(&self, now: Time, polls: u32, timer: Time) -> Time {
+        self.pause(polls).map_or(timer, |pause| timer.min(now + pause))
     }
 }
 
@@ -54,24 +59,25 @@ impl Agent {
         }
     }
 
-    /// Fetches what the switches hold of a task by now. Returns false if its timer is to begin a round.
+    /// Fetches what the switches hold of a task by now. Returns false if its timer has fired instead.
     fn poll(&mut self, now: Time, job: JobId, sequence: u32) -> bool {
         let Some(served) = self.jobs.get_mut(&job) else { return false };
-        let Some(polls) = served.watches.get(&sequence).map(|watch| watch.polls) else {
+        let Some(watch) = served.watches.get(&sequence).filter(|watch| now < watch.timer) else {
             return false;
         };
-        if served.pause(polls).is_none() {
-            return false;
-        }
-        let due = now + served.pause(polls + 1).unwrap_or_else(|| served.rtt.base_timeout());
+        let due = served.due(now, watch.polls + 1, watch.timer);
         let Some(watch) = served.watches.get_mut(&sequence) else { return false };
         served.stats.polls += 1;
         self.due.remove(&(watch.due, job, sequence));
         self.due.insert((due, job, sequence));
         watch.due = due;
         watch.polls += 1;
+        // A worker that reminds the agent meanwhile is asked after the answers.
+        watch.rest_until = due;
+        watch.asked = false;
+        watch.stopwatch.pursued.get_or_insert(now);
         remind(&served.below, watch, now, |switch| {
-            self.reminders.push_back((job, sequence, switch))
+            self.reminders.push_back((job, sequence, switch));
         });
         true
     }
@@ -99,6 +105,14 @@ impl Agent {
         let Some(served) = self.jobs.get_mut(&job) else {
             return;
         };
+        let Some(watch) = served.watches.get(&sequence) else {
+            return;
+        };
+        // Only three later gradients leave it open whether workers are still about to send.
+        let polls = if cause == Cause::DupAck { watch.polls } else { u32::BITS };
+        let timeouts = watch.timeouts.saturating_add(u32::from(cause == Cause::Timer));
+        let timer = now + served.rtt.timeout_after(timeouts);
+        let due = served.due(now, polls, timer);
         let Served { config, below, rtt, watches, stats, .. } = served;
         let Some(watch) = watches.get_mut(&sequence) else {
             return;
@@ -119,7 +133,7 @@ impl Agent {
         match cause {
             Cause::Timer => {
                 stats.timeouts += 1;
-                watch.timeouts = watch.timeouts.saturating_add(1);
+                watch.timeouts = timeouts;
                 watch.later = 0;
                 watch.fast = false;
             }
@@ -127,15 +141,13 @@ impl Agent {
             Cause::Urgent => stats.urgent += 1,
         }
         self.due.remove(&(watch.due, job, sequence));
-        watch.due = now + rtt.timeout_after(watch.timeouts);
+        (watch.due, watch.timer, watch.polls) = (due, timer, polls);
         self.due.insert((watch.due, job, sequence));
         watch.rest_until = now + rtt.base_timeout();
         watch.pursued = true;
         watch.stopwatch.pursued.get_or_insert(now);
         watch.ask = cause != Cause::DupAck;
         watch.asked = false;
-        // Its queries, or the next timer, are what the entry needs now.
-        watch.polls = u32::BITS;
         remind(below, watch, now, |switch| self.reminders.push_back((job, sequence, switch)));
         if watch.awaited == 0 || repeated {
             self.ask(now, job, sequence);
@@ -146,10 +158,12 @@ impl Agent {
     pub(super) fn answered(&mut self, now: Time, job: JobId, sequence: u32) {
         let Some(served) = self.jobs.get_mut(&job) else { return };
         if let Some(watch) = served.watches.get_mut(&sequence) {
-            if let Some(reminded) = watch.reminded {
-                served.answer.add(now - reminded);
-            }
             watch.awaited = watch.awaited.saturating_sub(1);
+            if watch.awaited == 0
+                && let Some(reminded) = watch.reminded.take()
+            {
+                served.answers.sample(now - reminded);
+            }
             if watch.awaited == 0 && watch.ask {
                 self.ask(now, job, sequence);
             }

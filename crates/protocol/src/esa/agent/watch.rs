@@ -13,8 +13,10 @@ pub(super) struct Watch {
     pub(super) float: bool,
     /// When the entry was set up.
     pub(super) since: Time,
-    /// When the timer fires.
+    /// When the next poll is due, or the timer.
     pub(super) due: Time,
+    /// When the timer fires.
+    pub(super) timer: Time,
     /// Before this time, only the timer begins a round.
     pub(super) rest_until: Time,
     /// Number of polls, [`u32::BITS`] if there are to be no more.
@@ -48,12 +50,13 @@ pub(super) struct Stopwatch {
 }
 
 impl Watch {
-    pub(super) fn new(missing: WorkerSet, float: bool, now: Time, due: Time) -> Self {
+    pub(super) fn new(missing: WorkerSet, float: bool, now: Time, due: Time, timer: Time) -> Self {
         Self {
             missing,
             float,
             since: now,
             due,
+            timer,
             rest_until: now,
             polls: 0,
             reminded: None,

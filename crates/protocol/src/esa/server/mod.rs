@@ -114,7 +114,7 @@ impl Server {
     pub fn new(config: PsConfig) -> Result<Self, ConfigError> {
         config.validate(&[Protocol::Esa])?;
         Ok(Self {
-            tasks: Tasks::new(&config.job),
+            tasks: config.job.tasks(),
             entries: Entries::new(&config.job),
             parameters: VecDeque::new(),
             questions: VecDeque::new(),

@@ -4,7 +4,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tributary_protocol::addressing::Tasks;
 use tributary_protocol::esa::{AgentJob, Backend, Server, Target};
 use tributary_protocol::fixed::Scale;
 use tributary_protocol::{
@@ -108,7 +107,7 @@ pub(crate) fn repr(
         sequence,
         bitmap,
         rack: Rack::NONE,
-        index: Tasks::new(job).index(sequence),
+        index: job.tasks().index(sequence),
     }
 }
 

@@ -87,6 +87,8 @@ impl Controller for Always {
 
     fn on_congestion(&mut self, _: Sequence, _: Sequence) {}
 
+    fn limit(&mut self, _window: u32) {}
+
     fn boxed_clone(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }

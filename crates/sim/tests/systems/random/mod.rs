@@ -56,6 +56,7 @@ fn schedules_reach_everything() {
             see("results known to workers", server.known);
             see("entries that were over", server.over);
             see("marked", server.marked);
+            see("polls", agent.polls);
             see("rounds by timers", agent.timeouts);
             see("rounds by dupACK", agent.dup_acks);
             see("rounds by workers", agent.urgent);
