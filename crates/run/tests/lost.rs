@@ -43,7 +43,7 @@ fn repairs_over_tcp_are_named_with_the_setting_that_asks_for_them() {
         " for fragments of which it reminded the agent over TCP (",
         "; workers answered the agent's queries after ",
         "; `[faults]` of the job file lose packets; ",
-        "leave `recovery` out of the job file",
+        "write `recovery = \"rack\"` into [protocol]",
     ] {
         assert!(warning.contains(part), "no {part:?}: {warning}");
     }

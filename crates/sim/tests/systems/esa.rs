@@ -118,7 +118,7 @@ fn aggregators_belong_to_live_tasks_or_are_freed() {
 #[test]
 fn the_server_dies_and_comes_back() {
     let scenario = scenario("[faults]\nloss = 0.05\n", "");
-    let inputs = inputs(&scenario, 60);
+    let inputs = inputs(&scenario, 240);
     // At many times, because different state is lost each time.
     let mut reopened = 0;
     for microseconds in (20..2_000).step_by(90) {
