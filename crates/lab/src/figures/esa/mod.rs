@@ -6,9 +6,9 @@
 //! counts what a collision costs, `causes` changes one rule or setting of ours at a time, `search` and
 //! `sweeps` vary what the paper leaves open, `memory` has our default rules where memory is short, and `cores` lets all parts share two cores.
 //!
-//! To add a study: return a [`Study`](study::Study) from a function in `isolating.rs` or `sweeps.rs`,
+//! To add a study: return a `Study` from a function in `isolating.rs` or `sweeps.rs`,
 //! give it a [`Which`], and name the claims that it isolates in `claims.rs`. A study over two settings
-//! is drawn as a heat map with [`View::Grid`](study::View).
+//! is drawn as a heat map with `View::Grid`.
 
 mod claims;
 mod describe;
