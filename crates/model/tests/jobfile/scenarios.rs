@@ -240,7 +240,7 @@ fn a_profile_sets_the_rules_of_its_paper() {
     for (name, paper) in [("esa-paper", Paper::Esa), ("atp-paper", Paper::Atp)] {
         assert_eq!(rules(&format!("profile = \"{name}\"\n[[job]]\n")), paper.rules());
     }
-    // A job of SwitchML has no more slots than its partition of the pool has pairs of aggregators.
+    // A job of SwitchML has at most one slot for each pair of aggregators in its partition.
     let large = "profile = \"switchml-paper\"\n[switch]\npool = 16384\n[[job]]\n";
     assert_eq!(rules(large), Paper::SwitchMl.rules());
     let slots = rules("profile = \"switchml-paper\"\n[[job]]\n").slots;

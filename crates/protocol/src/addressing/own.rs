@@ -11,8 +11,8 @@ use super::mix;
 /// The place has an aggregator for each slot, or if the pool is smaller than that, the greatest power of
 /// two of aggregators that it has. Tasks less than that apart never share one. Those of different jobs do
 /// not either if all places fit in the pool, IDs have no gaps and all jobs have equally many slots.
-/// Otherwise places overlap; each job passes through its place in its own order, so that two jobs do not
-/// collide at all of their tasks.
+/// Otherwise places overlap; each job passes through its place in its own order, so that two jobs
+/// with one place do not collide at every task.
 #[derive(Clone, Copy, Debug)]
 pub struct Own {
     first: u64,

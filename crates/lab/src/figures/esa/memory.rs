@@ -109,8 +109,7 @@ pub(super) fn memory_paper(effort: Effort) -> Study {
         "Memory and windows, with the paper's rules",
         &[(8, MIXES[0])],
         |setup| setup,
-        "The rules of the other figures. Windows that exceed the memory cost ESA more than ATP, whose packets \
-         that find no aggregator mark congestion.",
+        "The rules of the other figures.",
     )
 }
 

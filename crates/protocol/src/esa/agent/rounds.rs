@@ -108,7 +108,7 @@ impl Agent {
         let Some(watch) = served.watches.get(&sequence) else {
             return;
         };
-        // Only three later gradients leave it open whether workers are still about to send.
+        // After three later gradients, workers may still be about to send.
         let polls = if cause == Cause::DupAck { watch.polls } else { u32::BITS };
         let timeouts = watch.timeouts.saturating_add(u32::from(cause == Cause::Timer));
         let timer = now + served.rtt.timeout_after(timeouts);

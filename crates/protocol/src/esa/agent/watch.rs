@@ -19,7 +19,7 @@ pub(super) struct Watch {
     pub(super) timer: Time,
     /// Before this time, only the timer begins a round.
     pub(super) rest_until: Time,
-    /// Number of polls, [`u32::BITS`] if there are to be no more.
+    /// Number of polls; [`u32::BITS`] ends polling.
     pub(super) polls: u32,
     /// When the switches were last reminded, if they had answered all reminders before.
     pub(super) reminded: Option<Time>,

@@ -138,7 +138,7 @@ fn after_a_reminder_the_same_wait_counts_as_one_for_the_agent() {
 fn the_farewell_is_measured_from_the_last_result_to_the_dismissal() {
     let mut worker = reminding(1);
     result(&mut worker, 1, 0);
-    // What the worker does before it leaves is no part of it.
+    // The time before the worker leaves does not count.
     worker.leave();
     sent(&mut worker, ms(30));
     sent(&mut worker, ms(35));
