@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         ("penalty alone", Readings { oversubscribed: Oversubscribed::Penalty, ..read }),
     ];
     let read_otherwise = readings.into_iter().map(|(name, readings)| {
-        let make = move || Box::new(Plain { readings }) as Box<dyn Policy>;
+        let make = move || Box::new(Plain { readings, ..Plain::default() }) as Box<dyn Policy>;
         (format!("netpack, {name}"), Box::new(make) as Box<dyn Fn() -> Box<dyn Policy>>)
     });
     let policies: Vec<_> = named.chain(read_otherwise).collect();

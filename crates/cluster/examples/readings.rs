@@ -11,7 +11,7 @@ use tributary_cluster::model::Profiles;
 use tributary_cluster::placement::netpack::{
     Epsilon, HotSpot, Oversubscribed, Plain, Readings, Surplus,
 };
-use tributary_cluster::placement::{NAMES, Queue, with_queue};
+use tributary_cluster::placement::{NAMES, by_name};
 use tributary_cluster::simulate::{Options, simulate};
 use tributary_cluster::trace::Generator;
 use tributary_cluster::{Cluster, Job, Policy, Shape};
@@ -61,13 +61,15 @@ fn policies() -> Vec<(String, Make)> {
         ("netpack, all as printed", Readings::printed()),
     ];
     let readings = readings.into_iter().map(|(name, readings)| {
-        let make = move || Box::new(Plain { readings }) as Box<dyn Policy>;
+        let make = move || Box::new(Plain { readings, ..Plain::default() }) as Box<dyn Policy>;
         (name.to_owned(), Box::new(make) as Make)
     });
     let others = NAMES[1..].iter().flat_map(|name| {
-        [("", Queue::Fifo), (", knapsack", Queue::Knapsack)].map(|(suffix, queue)| {
-            let make = move || with_queue(name, queue).expect("a name that is listed");
-            (format!("{name}{suffix}"), Box::new(make) as Make)
+        ["", ":knapsack"].map(|rules| {
+            let name = format!("{name}{rules}");
+            let policy = name.clone();
+            let make = move || by_name(&policy).expect("a name that is listed");
+            (name, Box::new(make) as Make)
         })
     });
     readings.chain(others).collect()

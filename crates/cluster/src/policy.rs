@@ -6,7 +6,7 @@ use crate::job::{Job, JobId};
 use crate::plan::Plan;
 use crate::state::{Infeasible, State};
 use crate::steady::SteadyNetwork;
-use crate::topology::RackIndex;
+use crate::topology::{RackIndex, ServerIndex};
 
 /// A job that waits for placement.
 #[derive(Clone, PartialEq, Debug)]
@@ -30,19 +30,26 @@ pub trait Policy {
     fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]);
 }
 
+/// Chooses the server of a plan's parameter server, in place of the policy.
+pub trait Serve: std::fmt::Debug {
+    /// The server, for a plan of a distributed job that has not started.
+    fn server(&self, state: &State<'_>, network: &SteadyNetwork, plan: &Plan) -> ServerIndex;
+}
+
 /// One batch period: the view of the cluster through which a policy acts.
 #[derive(Debug)]
 pub struct Round<'s, 'c> {
     state: &'s mut State<'c>,
     started: Vec<JobId>,
     in_network: bool,
+    serve: Option<Box<dyn Serve>>,
 }
 
 impl<'s, 'c> Round<'s, 'c> {
     /// A round on a cluster.
     #[must_use]
     pub const fn new(state: &'s mut State<'c>) -> Self {
-        Self { state, started: Vec::new(), in_network: false }
+        Self { state, started: Vec::new(), in_network: false, serve: None }
     }
 
     /// A round on a cluster whose jobs sum their gradients in the network. If a policy plans a
@@ -50,7 +57,13 @@ impl<'s, 'c> Round<'s, 'c> {
     /// worker](Plan::with_server).
     #[must_use]
     pub const fn in_network(state: &'s mut State<'c>) -> Self {
-        Self { state, started: Vec::new(), in_network: true }
+        Self { state, started: Vec::new(), in_network: true, serve: None }
+    }
+
+    /// Moves the parameter servers of this round's jobs to the servers that a rule chooses, if jobs
+    /// sum in the network.
+    pub fn serve_by(&mut self, serve: Box<dyn Serve>) {
+        self.serve = self.in_network.then_some(serve);
     }
 
     /// Starts a job.
@@ -59,8 +72,14 @@ impl<'s, 'c> Round<'s, 'c> {
     ///
     /// If the plan is infeasible. The state is then unchanged.
     pub fn start(&mut self, job: &Job, plan: Plan) -> Result<(), Infeasible> {
-        let alone = self.in_network && plan.ps.is_none() && plan.is_distributed();
-        let plan = if alone { plan.with_server(self.state.cluster()) } else { plan };
+        let served = self.in_network && plan.is_distributed();
+        let alone = served && plan.ps.is_none();
+        let mut plan = if alone { plan.with_server(self.state.cluster()) } else { plan };
+        if let (true, Some(serve)) = (served && plan.ps.is_some(), &self.serve) {
+            let (state, network) = self.state.with_network();
+            plan.ps = Some(serve.server(state, network, &plan));
+            plan.aggregating = plan.summing_racks(state.cluster());
+        }
         self.state.start(job, plan)?;
         self.started.push(job.id);
         Ok(())

@@ -60,6 +60,8 @@ pub struct State<'c> {
     cluster: &'c Cluster,
     free: Vec<u32>,
     free_total: u32,
+    /// By server: number of parameter servers.
+    serving: Vec<u32>,
     running: BTreeMap<JobId, Running>,
     steady: Steady,
 }
@@ -72,6 +74,7 @@ impl<'c> State<'c> {
             cluster,
             free: cluster.servers().iter().map(|server| server.gpus).collect(),
             free_total: cluster.gpus(),
+            serving: vec![0; cluster.servers().len()],
             running: BTreeMap::new(),
             steady: Steady::new(cluster),
         }
@@ -93,6 +96,12 @@ impl<'c> State<'c> {
     #[must_use]
     pub const fn free_total(&self) -> u32 {
         self.free_total
+    }
+
+    /// Number of parameter servers of running jobs on a server.
+    #[must_use]
+    pub fn parameter_servers(&self, server: ServerIndex) -> u32 {
+        self.serving[server.at()]
     }
 
     /// The running jobs.
@@ -133,6 +142,7 @@ impl<'c> State<'c> {
             self.free[server.at()] -= taken;
         }
         self.free_total -= job.gpus;
+        plan.ps.iter().for_each(|ps| self.serving[ps.at()] += 1);
         self.steady.insert(self.cluster, job.id, &plan);
         let job = job.clone();
         self.running.insert(job.id, Running { job, plan });
@@ -147,6 +157,7 @@ impl<'c> State<'c> {
             self.free[server.at()] += taken;
         }
         self.free_total += ended.job.gpus;
+        ended.plan.ps.iter().for_each(|ps| self.serving[ps.at()] -= 1);
         Some(ended)
     }
 

@@ -20,8 +20,6 @@ impl Preference for FewerFlows {
         view.network.flows(server)
     }
 
-    /// Only flows matter: servers without a free GPU are equally suitable.
-    fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<u32> {
-        Some(Self::key(view, server))
-    }
+    /// A parameter server adds flows.
+    const COUNT_FIRST: bool = false;
 }

@@ -16,6 +16,7 @@ pub mod netpack;
 pub mod optimus;
 mod ranked;
 mod regions;
+pub mod rules;
 mod sharing;
 mod slurm;
 pub mod speed;
@@ -35,7 +36,8 @@ pub use least_fragmentation::LeastFragmentation;
 pub use machines::Machine;
 pub use netpack::NetPack;
 pub use optimus::Optimus;
-pub use ranked::{Queue, Ranked};
+pub use ranked::Ranked;
+pub use rules::{Queue, Racks, Rules, Spread};
 pub use sharing::Sharing;
 pub use slurm::Slurm;
 pub use tetris::Tetris;
@@ -45,8 +47,7 @@ pub use titan::Titan;
 /// The names of the policies for jobs that are aggregated in the network.
 ///
 /// [`by_name`] also knows `netpack-plain`, the reference that `netpack` must agree with, and
-/// `netpack-printed`, the paper's algorithm as close to its letter as it can be run. After any of
-/// these names, `:shared` or `:apart` selects a rule of [`Sharing`], as in `tetris:shared`.
+/// `netpack-printed`, the paper's algorithm as close to its letter as it can be run.
 pub const NAMES: &[&str] = &[
     "netpack",
     "netpack+",
@@ -69,35 +70,97 @@ pub const ALL_REDUCE_NAMES: &[&str] = &["titan", "elasticflow", "hived", "tiresi
 /// Creates a policy by its name. A policy for all-reduce gets the default collective.
 #[must_use]
 pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
-    with_queue(name, Queue::default())
+    create(name, Rules::default(), Collective::default()).ok()
 }
 
-/// Creates a policy by its name. A policy without its own rule selects the jobs to place by the
-/// given queue.
-#[must_use]
-pub fn with_queue(name: &str, queue: Queue) -> Option<Box<dyn Policy>> {
-    use netpack::{Plain, Readings};
-    let (name, sharing) = match name.split_once(':') {
-        None => (name, None),
-        Some((name, suffix)) => (name, Some(Sharing::of_suffix(suffix)?)),
+/// Creates a policy by its name, with [`Rules`] in place of its own. After its name there may be
+/// further rules, as in `tetris:knapsack:apart`; they come before the given ones. A policy for
+/// all-reduce gets the collective.
+///
+/// # Errors
+///
+/// One line, if the policy or a rule is unknown, or if the policy has no such rule.
+pub fn create(name: &str, rules: Rules, collective: Collective) -> Result<Box<dyn Policy>, String> {
+    use netpack::{Oversubscribed, Plain, Readings};
+    let (name, own) = match name.split_once(':') {
+        None => (name, Rules::default()),
+        Some((name, suffixes)) => (name, Rules::parse(suffixes)?),
     };
-    let netpack = |usual: NetPack| NetPack { sharing: sharing.unwrap_or(usual.sharing), ..usual };
-    let plain = |usual: Readings| Plain {
-        readings: Readings { sharing: sharing.unwrap_or(usual.sharing), ..usual },
+    let rules = own.or(rules);
+    let oversubscribed = |usual| match rules.racks {
+        None => usual,
+        Some(Racks::Any) => Oversubscribed::Penalty,
+        Some(Racks::First) => Oversubscribed::RacksFirst,
     };
-    Some(match name {
-        "netpack" => Box::new(netpack(NetPack::default())),
-        "netpack+" => Box::new(netpack(NetPack::plus())),
-        "netpack-plain" => Box::new(plain(Readings::default())),
-        "netpack-printed" => Box::new(plain(Readings::printed())),
-        "gpu-balance" => Box::new(GpuBalance::new(queue, sharing)),
-        "flow-balance" => Box::new(FlowBalance::new(queue, sharing)),
-        "least-fragmentation" => Box::new(LeastFragmentation::new(queue, sharing)),
-        "optimus" => Box::new(Optimus::new(queue, sharing)),
-        "tetris" => Box::new(Tetris::new(queue, sharing)),
-        "comb" => Box::new(Comb::new(queue, sharing)),
-        _ if sharing.is_none() => return all_reduce(name, Collective::default()),
-        _ => return None,
+    let queue = rules.queue.unwrap_or(Queue::Knapsack);
+    let netpack = |usual: NetPack| {
+        let sharing = rules.sharing.unwrap_or(usual.sharing);
+        let oversubscribed = oversubscribed(usual.oversubscribed);
+        (Box::new(NetPack { queue, sharing, oversubscribed, ..usual }) as _, sharing)
+    };
+    let plain = |usual: Readings| {
+        let sharing = rules.sharing.unwrap_or(usual.sharing);
+        let oversubscribed = oversubscribed(usual.oversubscribed);
+        let readings = Readings { sharing, oversubscribed, ..usual };
+        (Box::new(Plain { queue, readings }) as _, sharing)
+    };
+    let apart = Sharing::Forbidden;
+    let (policy, sharing): (Box<dyn Policy>, Sharing) = match name {
+        "netpack" => netpack(NetPack::default()),
+        "netpack+" => netpack(NetPack::plus()),
+        "netpack-plain" => plain(Readings::default()),
+        "netpack-printed" => plain(Readings::printed()),
+        "gpu-balance" => ranked::<gpu_balance::MoreGpus>(rules, apart),
+        "flow-balance" => ranked::<flow_balance::FewerFlows>(rules, apart),
+        "least-fragmentation" => ranked::<least_fragmentation::UsedUpFirst>(rules, apart),
+        "optimus" => ranked::<optimus::Evenly>(rules, Sharing::Required),
+        "tetris" => ranked::<tetris::Aligned>(rules, apart),
+        "comb" => ranked::<comb::OneAfterTheOther>(rules, apart),
+        _ => return ruled_all_reduce(name, rules, collective),
+    };
+    let servers = rules.spread.map(|spread| rules::Servers { sharing, spread });
+    Ok(match servers {
+        None => policy,
+        Some(_) => Box::new(rules::Ruled { policy, queue: None, servers }),
+    })
+}
+
+/// A policy that prefers servers in some order, and where it then has parameter servers: by its
+/// `usual` rule if there is no other.
+fn ranked<P: ranked::Preference + Default + 'static>(
+    rules: Rules,
+    usual: Sharing,
+) -> (Box<dyn Policy>, Sharing) {
+    let mut policy = Ranked::<P>::default();
+    policy.queue = rules.queue.unwrap_or(policy.queue);
+    policy.sharing = rules.sharing;
+    policy.racks = rules.racks.unwrap_or(policy.racks);
+    (Box::new(policy), rules.sharing.unwrap_or(usual))
+}
+
+/// A policy that places the ranks of an all-reduce. In the network its jobs get their parameter
+/// servers beside a worker, if no rule says otherwise.
+fn ruled_all_reduce(
+    name: &str,
+    rules: Rules,
+    collective: Collective,
+) -> Result<Box<dyn Policy>, String> {
+    let policy = all_reduce(name, collective).ok_or_else(|| {
+        let known = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect::<Vec<_>>();
+        format!("no policy is called `{name}`; there are {}", known.join(", "))
+    })?;
+    let Rules { queue, sharing, spread, racks } = rules;
+    if racks.is_some() {
+        return Err(format!(
+            "`{name}` places ranks without regard to racks; leave out the rule of racks"
+        ));
+    }
+    let sharing_or = sharing.unwrap_or(Sharing::Required);
+    let servers = (sharing.is_some() || spread.is_some())
+        .then(|| rules::Servers { sharing: sharing_or, spread: spread.unwrap_or(Spread::Count) });
+    Ok(match (queue, servers) {
+        (None, None) => policy,
+        _ => Box::new(rules::Ruled { policy, queue, servers }),
     })
 }
 
@@ -130,11 +193,13 @@ mod tests {
             assert!(by_name(name).is_some(), "{name}");
         }
         for name in NAMES {
-            for suffix in ["shared", "apart"] {
+            for suffix in ["shared", "apart", "fifo:beside:by-count:racks-first"] {
                 assert!(by_name(&format!("{name}:{suffix}")).is_some(), "{name}:{suffix}");
             }
         }
-        for none in ["best", "netpack:", "netpack:beside", "titan:apart"] {
+        for none in
+            ["best", "netpack:", "netpack:near", "netpack:fifo:knapsack", "titan:racks-first"]
+        {
             assert!(by_name(none).is_none(), "{none}");
         }
         assert!(all_reduce("netpack", Collective::Ring).is_none());

@@ -6,13 +6,14 @@
 //! has the same:
 //!
 //! - Jobs are placed in the order of submission. A job that does not fit waits, and later jobs are
-//!   tried ([`Queue::Fifo`]). With [`Queue::Knapsack`] they select jobs as NetPack does, so that
-//!   only placement differs.
+//!   tried. [`Ranked::queue`] is a different rule.
 //! - A job that fits on one server is placed on the most preferred such server.
-//! - Otherwise the most preferred servers are filled, each as far as possible.
-//! - The parameter server goes to the most preferred server without a worker of the job. Servers
-//!   with a free GPU come first, because these policies do not rank servers without one. It shares
-//!   a server with a worker only if all servers have one. [`Ranked::sharing`] is a different rule.
+//! - Otherwise the most preferred servers are filled, each as far as possible. With
+//!   [`Racks::First`], those of one rack come first, that of the most preferred server.
+//! - The parameter server goes to a server without a worker of the job, that with the fewest
+//!   parameter servers, then the most preferred one: as it takes no GPU, a server would otherwise
+//!   stay the most preferred one for job after job. It shares a server with a worker only if all
+//!   servers have one. [`Ranked::sharing`] is a different rule.
 //! - All switches on the path aggregate, as in ATP by default.
 //! - Ties are broken by server number.
 
@@ -21,28 +22,10 @@ use std::collections::BinaryHeap;
 
 use crate::{Pending, Plan, Policy, Round, ServerIndex, State, SteadyNetwork};
 
-use crate::placement::netpack::subset::subset;
-use crate::placement::regions;
+use crate::placement::netpack::is_oversubscribed;
+use crate::placement::regions::{self, Region};
+use crate::placement::rules::{Queue, Racks};
 use crate::placement::sharing::Sharing;
-
-/// Which waiting jobs a policy tries, and in which order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Queue {
-    /// All jobs, in the order of submission.
-    #[default]
-    Fifo,
-    /// The jobs that NetPack would place (NetPack §5.2, step 1).
-    Knapsack,
-}
-
-impl Queue {
-    fn of(self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
-        match self {
-            Self::Fifo => (0..waiting.len()).collect(),
-            Self::Knapsack => subset(waiting, free_gpus),
-        }
-    }
-}
 
 /// The view of a cluster for preferences.
 #[derive(Clone, Copy)]
@@ -66,11 +49,14 @@ pub(crate) trait Preference {
     /// The key of a server.
     fn key(view: &View<'_>, server: ServerIndex) -> Self::Key;
 
-    /// The key of a server for parameter servers; `None` if it must not have one. By default
-    /// servers without a free GPU must not.
-    fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<Self::Key> {
-        (view.state.free(server) > 0).then(|| Self::key(view, server))
+    /// The key of a server for parameter servers, after their number there if that comes first.
+    fn ps_key(view: &View<'_>, server: ServerIndex) -> Self::Key {
+        Self::key(view, server)
     }
+
+    /// Whether the number of parameter servers on a server comes before its key. It does if the key
+    /// does not change with one more parameter server.
+    const COUNT_FIRST: bool = true;
 
     /// The job's GPUs on each server, given the servers in order.
     fn shares(
@@ -87,20 +73,20 @@ pub(crate) trait Preference {
 }
 
 /// A policy that prefers servers in some order.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ranked<P> {
     /// Selects the jobs to place.
     pub queue: Queue,
     /// Whether the parameter server may be beside a worker; `None` for the policy's own rule.
     pub sharing: Option<Sharing>,
+    /// Whether plans within one rack come first.
+    pub racks: Racks,
     preference: P,
 }
 
-impl<P: Default> Ranked<P> {
-    /// A policy with the given queue and rule for the parameter server.
-    #[must_use]
-    pub fn new(queue: Queue, sharing: Option<Sharing>) -> Self {
-        Self { queue, sharing, preference: P::default() }
+impl<P: Default> Default for Ranked<P> {
+    fn default() -> Self {
+        Self { queue: Queue::Fifo, sharing: None, racks: Racks::Any, preference: P::default() }
     }
 }
 
@@ -110,10 +96,12 @@ impl<P: Preference> Policy for Ranked<P> {
     }
 
     fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
-        let regions: Vec<Vec<ServerIndex>> = regions::of(round.cluster())
-            .iter()
-            .map(|region| region.servers(round.cluster()).collect())
-            .collect();
+        let cluster = round.cluster();
+        let servers = |region: &Region| -> Vec<ServerIndex> { region.servers(cluster).collect() };
+        let regions: Vec<_> = regions::of(cluster).iter().map(servers).collect();
+        let racks_first = self.racks == Racks::First && is_oversubscribed(cluster);
+        let racks = if racks_first { regions::racks(cluster) } else { Vec::new() };
+        let racks: Vec<_> = racks.iter().map(servers).collect();
         for at in self.queue.of(waiting, round.free_total()) {
             if round.free_total() == 0 {
                 return;
@@ -125,12 +113,28 @@ impl<P: Preference> Policy for Ranked<P> {
             let (state, network) = round.with_network();
             let view = View { state, network, gpus: job.gpus };
             let plan = on_one::<P>(&view)
+                .or_else(|| {
+                    spread::<P>(&view, most_preferred_of::<P>(&view, &racks)?, self.sharing)
+                })
                 .or_else(|| regions.iter().find_map(|all| spread::<P>(&view, all, self.sharing)));
             if let Some(plan) = plan {
                 round.start(job, plan).expect("a plan takes only what is free");
             }
         }
     }
+}
+
+/// The rack with the most preferred server, of those with room for the whole job.
+fn most_preferred_of<'r, P: Preference>(
+    view: &View<'_>,
+    racks: &'r [Vec<ServerIndex>],
+) -> Option<&'r Vec<ServerIndex>> {
+    let free = |rack: &[ServerIndex]| -> u32 { rack.iter().map(|&at| view.state.free(at)).sum() };
+    let best = |rack: &[ServerIndex]| {
+        let with_gpus = rack.iter().filter(|&&server| view.state.free(server) > 0);
+        with_gpus.map(|&server| (P::key(view, server), server)).min()
+    };
+    racks.iter().filter(|rack| free(rack) >= view.gpus).min_by_key(|rack| best(rack))
 }
 
 /// The most preferred server that takes the whole job.
@@ -190,14 +194,9 @@ fn most_preferred<P: Preference + ?Sized>(
     workers: &[(ServerIndex, u32)],
     sharing: Sharing,
 ) -> ServerIndex {
-    let has_worker =
-        |server: &ServerIndex| workers.binary_search_by_key(server, |worker| worker.0).is_ok();
-    let allowed =
-        servers.iter().copied().filter(|server| sharing == Sharing::Allowed || !has_worker(server));
-    let suited = allowed
-        .clone()
-        .filter_map(|server| P::ps_key(view, server).map(|key| (key, server)))
-        .min()
-        .map(|(_, server)| server);
-    suited.or_else(|| allowed.min_by_key(|&server| P::key(view, server))).unwrap_or(workers[0].0)
+    sharing.least(servers.iter().copied(), workers, |server| {
+        let count = view.state.parameter_servers(server);
+        let first = if P::COUNT_FIRST { count } else { 0 };
+        (first, P::ps_key(view, server), count)
+    })
 }

@@ -1,5 +1,7 @@
 //! Where a policy may put a parameter server.
 
+use crate::ServerIndex;
+
 /// Whether a parameter server may be on a server that has a worker of its job.
 ///
 /// Such a server's link carries the job's gradients and its results in both directions, twice what
@@ -12,15 +14,26 @@ pub enum Sharing {
     Allowed,
     /// On a server without a worker, unless every server has one.
     Forbidden,
+    /// On a server with a worker.
+    Required,
 }
 
 impl Sharing {
-    /// The suffix of a policy's name that selects this, as in `tetris:shared`.
-    pub(crate) fn of_suffix(suffix: &str) -> Option<Self> {
-        match suffix {
-            "shared" => Some(Self::Allowed),
-            "apart" => Some(Self::Forbidden),
-            _ => None,
-        }
+    /// The server with the least key among those that this allows; the first worker's if it allows
+    /// none. `workers` are in the order of servers.
+    pub(crate) fn least<K: Ord>(
+        self,
+        servers: impl Iterator<Item = ServerIndex>,
+        workers: &[(ServerIndex, u32)],
+        key: impl Fn(ServerIndex) -> K,
+    ) -> ServerIndex {
+        let has_worker =
+            |server: &ServerIndex| workers.binary_search_by_key(server, |worker| worker.0).is_ok();
+        let allowed = servers.filter(|server| match self {
+            Self::Allowed => true,
+            Self::Forbidden => !has_worker(server),
+            Self::Required => has_worker(server),
+        });
+        allowed.min_by_key(|&server| (key(server), server)).unwrap_or(workers[0].0)
     }
 }

@@ -32,9 +32,12 @@ impl Preference for Aligned {
         millionths(wanted * free + if fits { 0.0 } else { bandwidth_left(view, server) })
     }
 
-    fn ps_key(view: &View<'_>, server: ServerIndex) -> Option<Reverse<u64>> {
-        Some(millionths(bandwidth_left(view, server)))
+    fn ps_key(view: &View<'_>, server: ServerIndex) -> Reverse<u64> {
+        millionths(bandwidth_left(view, server))
     }
+
+    /// A parameter server takes bandwidth.
+    const COUNT_FIRST: bool = false;
 }
 
 /// The remaining share of a server's link.

@@ -1,10 +1,10 @@
 //! Preferences of NetPack's baselines.
 
 use tributary_cluster::placement::{
-    Comb, FlowBalance, GpuBalance, LeastFragmentation, NAMES, Optimus, Queue, Tetris, by_name,
+    Comb, FlowBalance, GpuBalance, LeastFragmentation, NAMES, Optimus, Tetris, by_name,
 };
 use tributary_cluster::{
-    Cluster, JobId, Plan, Policy, Rack, RackIndex, Server, ServerIndex, State,
+    Cluster, Job, JobId, Plan, Policy, Rack, RackIndex, Server, ServerIndex, Shape, State,
 };
 
 use crate::common::{job, place, waiting};
@@ -124,14 +124,81 @@ fn on_the_last_servers_it_shares_one_all_the_same() {
 #[test]
 fn later_jobs_pass_a_job_that_does_not_fit() {
     let cluster = cluster();
-    for (queue, started) in [(Queue::Fifo, vec![0, 2]), (Queue::Knapsack, vec![1, 2])] {
+    for (queue, started) in [("fifo", vec![0, 2]), ("knapsack", vec![1, 2])] {
         let mut state = State::new(&cluster);
         let jobs = waiting([job(0, 20), job(1, 16), job(2, 4)]);
-        let placed = place(&mut GpuBalance::new(queue, None), &mut state, &jobs);
+        let placed =
+            place(&mut *by_name(&format!("gpu-balance:{queue}")).unwrap(), &mut state, &jobs);
         let mut placed: Vec<_> = placed.iter().map(|job| job.0).collect();
         placed.sort_unstable();
-        assert_eq!(placed, started, "{queue:?}");
+        assert_eq!(placed, started, "{queue}");
     }
+}
+
+/// Where the parameter servers of three jobs go, each of which fills two idle servers. All other
+/// servers are full but two, which have one free GPU each, before and after.
+fn servers_of(policy: &str) -> Vec<u32> {
+    let shape = Shape { racks: 1, servers_per_rack: 10, ..Shape::default() };
+    let cluster = Cluster::uniform(&shape);
+    let mut state = State::new(&cluster);
+    for server in 0..10 {
+        let gpus = if server % 5 == 0 { 3 } else { 4 };
+        let plan = Plan::on_one(ServerIndex(server), gpus);
+        state.start(&job(100 + server, gpus), plan).unwrap();
+    }
+    let mut policy = by_name(policy).unwrap();
+    let of_pair = |first: u32| {
+        state.end(JobId(100 + first));
+        state.end(JobId(101 + first));
+        place(&mut *policy, &mut state, &waiting([job(first, 8)]));
+        state.running()[&JobId(first)].plan.ps.unwrap().0
+    };
+    [1, 3, 6].into_iter().map(of_pair).collect()
+}
+
+#[test]
+fn parameter_servers_are_not_all_put_onto_one_server() {
+    let by_rule = NAMES.iter().map(|name| format!("{name}:apart:by-count"));
+    let own = ["gpu-balance", "comb", "gpu-balance:shared", "tetris"].map(str::to_owned);
+    for name in by_rule.chain(own) {
+        let mut servers = servers_of(&name);
+        servers.sort_unstable();
+        servers.dedup();
+        assert_eq!(servers.len(), 3, "{name}: {servers:?}");
+    }
+}
+
+#[test]
+fn with_racks_first_a_job_stays_in_one_if_uplinks_are_slow() {
+    let racks_of = |policy: &str, oversubscription: f64| {
+        let shape = Shape { racks: 2, servers_per_rack: 3, oversubscription, ..Shape::default() };
+        let cluster = Cluster::uniform(&shape);
+        let mut state = State::new(&cluster);
+        // Flow-balance and others prefer servers of both racks.
+        for server in [0, 3] {
+            state.start(&job(100 + server, 2), Plan::on_one(ServerIndex(server), 2)).unwrap();
+        }
+        place(&mut *by_name(policy).unwrap(), &mut state, &waiting([job(0, 10)]));
+        state.running()[&JobId(0)].plan.racks(&cluster).len()
+    };
+    for name in NAMES {
+        let (any, first) = (format!("{name}:any-racks"), format!("{name}:racks-first"));
+        assert_eq!(racks_of(&first, 4.0), 1, "{name}");
+        if *name != "netpack" && *name != "netpack+" && *name != "least-fragmentation" {
+            assert_eq!(racks_of(&first, 1.0), racks_of(&any, 1.0), "{name}");
+        }
+    }
+    assert!(["gpu-balance", "optimus", "flow-balance"].iter().any(|name| racks_of(name, 4.0) == 2));
+}
+
+#[test]
+fn the_shortest_job_comes_first() {
+    let cluster = cluster();
+    let mut state = State::new(&cluster);
+    let long = Job { iterations: 100.0, ..job(0, 20) };
+    let jobs = waiting([long, Job { iterations: 1.0, ..job(1, 16) }]);
+    let placed = place(&mut *by_name("netpack:shortest").unwrap(), &mut state, &jobs);
+    assert_eq!(placed, [JobId(1)]);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Every plan of every policy is feasible, on any cluster.
 
 use proptest::prelude::*;
-use tributary_cluster::placement::{NAMES, Queue, with_queue};
+use tributary_cluster::placement::{NAMES, Rules, by_name, create};
 use tributary_cluster::simulate::{Options, Reason, simulate};
 use tributary_cluster::validate::Validator;
-use tributary_cluster::{Cluster, Job, Running, State};
+use tributary_cluster::{Cluster, Collective, Job, Running, State};
 
 use crate::common::{any_batches, any_cluster, job, place, waiting};
 
@@ -39,17 +39,28 @@ fn check_gpus(cluster: &Cluster, state: &State<'_>) -> Result<(), TestCaseError>
     Ok(())
 }
 
+/// A name of each kind of rule.
+fn any_rules() -> impl Strategy<Value = Vec<&'static str>> {
+    let kinds: [&[&str]; 4] = [
+        &["fifo", "knapsack", "shortest"],
+        &["beside", "apart", "shared"],
+        &["by-count", "by-flows"],
+        &["any-racks", "racks-first"],
+    ];
+    kinds.map(|kind| prop::sample::select(kind.to_vec())).to_vec()
+}
+
 proptest! {
     #[test]
     fn plans_are_feasible(
         cluster in any_cluster(),
         batches in any_batches(),
         ends in prop::collection::vec(any::<prop::sample::Index>(), 8),
-        knapsack in any::<bool>(),
+        rules in any_rules(),
     ) {
-        let queue = if knapsack { Queue::Knapsack } else { Queue::Fifo };
+        let rules = Rules::parse(&rules.join(":")).expect("one of each kind");
         for name in NAMES.iter().chain(&["netpack-plain", "netpack-printed"]) {
-            let mut policy = with_queue(name, queue).expect("a name that is listed");
+            let mut policy = create(name, rules, Collective::default()).expect("a policy with any rules");
             let mut state = State::new(&cluster);
             let mut next = 0;
             for (batch, end) in batches.iter().zip(&ends) {
@@ -83,8 +94,8 @@ proptest! {
                 Job { submit_s, iterations, gradient_bytes, ..job(id, gpus) }
             })
             .collect();
-        for name in NAMES.iter().chain(&["netpack-printed"]) {
-            let mut policy = with_queue(name, Queue::Fifo).expect("a name that is listed");
+        for name in NAMES.iter().chain(&["netpack-printed", "titan:apart", "slurm:by-flows"]) {
+            let mut policy = by_name(name).expect("a name that is listed");
             let mut validator = Validator::new(&cluster, true);
             let outcome =
                 simulate(&cluster, &jobs, &mut *policy, &Options::default(), &mut validator);
@@ -106,7 +117,7 @@ proptest! {
             ..Default::default()
         });
         for name in NAMES {
-            let mut policy = with_queue(name, Queue::Fifo).expect("a name that is listed");
+            let mut policy = by_name(name).expect("a name that is listed");
             let mut state = State::new(&cluster);
             let jobs = (0..).zip(&gpus).map(|(id, &gpus)| job(id, gpus));
             let started = place(&mut *policy, &mut state, &waiting(jobs));

@@ -23,7 +23,7 @@ fn cluster(racks: &[Shape<'_>]) -> Cluster {
 
 /// Places job 0 of `gpus` GPUs beside the running jobs, and returns its plan and rate.
 fn placed(mut state: State<'_>, gpus: u32, readings: Readings) -> (Plan, f64) {
-    place(&mut Plain { readings }, &mut state, &waiting([job(0, gpus)]));
+    place(&mut Plain { readings, ..Plain::default() }, &mut state, &waiting([job(0, gpus)]));
     let rate_gbps = state.network().rate_gbps(JobId(0));
     (state.running()[&JobId(0)].plan.clone(), rate_gbps)
 }

@@ -1,8 +1,8 @@
 //! NetPack: the fast search against the plain one.
 
 use proptest::prelude::*;
-use tributary_cluster::placement::netpack::{Duty, Plain, Readings};
-use tributary_cluster::placement::{NetPack, Sharing};
+use tributary_cluster::placement::netpack::{Duty, Oversubscribed, Plain, Readings};
+use tributary_cluster::placement::{NetPack, Queue, Sharing};
 use tributary_cluster::{Cluster, Job, Policy, Shape, State};
 
 use crate::common::{any_batches, any_cluster, job, place, waiting};
@@ -15,8 +15,9 @@ fn compare(
     batches: &[Vec<(u32, f64)>],
     ends: &[prop::sample::Index],
 ) -> Result<(), TestCaseError> {
-    let NetPack { sharing, duty } = netpack;
-    let plain = Plain { readings: Readings { sharing, duty, ..Readings::default() } };
+    let NetPack { queue, sharing, oversubscribed, duty } = netpack;
+    let readings = Readings { sharing, oversubscribed, duty, ..Readings::default() };
+    let plain = Plain { queue, readings };
     let mut policies: [Box<dyn Policy>; 2] = [Box::new(netpack), Box::new(plain)];
     let mut states = [State::new(cluster), State::new(cluster)];
     let mut next = 0;
@@ -47,9 +48,15 @@ fn compare(
 }
 
 fn any_netpack() -> impl Strategy<Value = NetPack> {
-    let sharing = prop_oneof![Just(Sharing::Allowed), Just(Sharing::Forbidden)];
-    let duty = prop_oneof![Just(Duty::Always), Just(Duty::Cycles)];
-    (sharing, duty).prop_map(|(sharing, duty)| NetPack { sharing, duty })
+    let queue = prop::sample::select(vec![Queue::Knapsack, Queue::Fifo, Queue::Shortest]);
+    let sharing =
+        prop::sample::select(vec![Sharing::Allowed, Sharing::Forbidden, Sharing::Required]);
+    let oversubscribed =
+        prop::sample::select(vec![Oversubscribed::RacksFirst, Oversubscribed::Penalty]);
+    let duty = prop::sample::select(vec![Duty::Always, Duty::Cycles]);
+    (queue, sharing, oversubscribed, duty).prop_map(|(queue, sharing, oversubscribed, duty)| {
+        NetPack { queue, sharing, oversubscribed, duty }
+    })
 }
 
 proptest! {

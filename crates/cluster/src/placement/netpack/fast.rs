@@ -9,28 +9,40 @@ use super::links::{FLOW, Links};
 use super::offers::{Kbps, Offer, fastest};
 use super::penalty::{Uplinks, is_oversubscribed};
 use super::ps::{Equation, Placed};
-use super::readings::{Duty, Readings};
+use super::readings::{Duty, Oversubscribed, Readings};
 use super::workers::Candidate;
-use super::{Search, knapsack, place_jobs, plan, subset};
+use super::{Search, knapsack, place_jobs, plan};
 use crate::placement::regions;
+use crate::placement::rules::Queue;
 use crate::placement::sharing::Sharing;
 
 /// NetPack's policy: computes the plans of [`Plain`](super::Plain), faster, with its default
 /// readings except those that are fields here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NetPack {
+    /// Step 1.
+    pub queue: Queue,
     /// Whether step 3 may put the parameter server beside a worker.
     pub sharing: Sharing,
+    /// Whether plans within a rack come first where uplinks are slow.
+    pub oversubscribed: Oversubscribed,
     /// How running jobs count.
     pub duty: Duty,
+}
+
+impl Default for NetPack {
+    fn default() -> Self {
+        let Readings { sharing, oversubscribed, duty, .. } = Readings::default();
+        Self { queue: Queue::Knapsack, sharing, oversubscribed, duty }
+    }
 }
 
 impl NetPack {
     /// `netpack+`: NetPack with a model of jobs that take turns on links, and with parameter
     /// servers apart from workers. It is ours, not the paper's.
     #[must_use]
-    pub const fn plus() -> Self {
-        Self { sharing: Sharing::Forbidden, duty: Duty::Cycles }
+    pub fn plus() -> Self {
+        Self { sharing: Sharing::Forbidden, duty: Duty::Cycles, ..Self::default() }
     }
 }
 
@@ -43,9 +55,11 @@ impl Policy for NetPack {
     }
 
     fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
-        let readings = Readings { sharing: self.sharing, duty: self.duty, ..Readings::default() };
+        let Self { queue, sharing, oversubscribed, duty } = *self;
+        let readings = Readings { sharing, oversubscribed, duty, ..Readings::default() };
         let mut search = Fast::new(round, readings);
-        place_jobs(&mut search, round, waiting);
+        let order = queue.of(waiting, round.free_total());
+        place_jobs(&mut search, round, waiting, &order);
     }
 }
 
@@ -86,10 +100,6 @@ fn index(cluster: &Cluster, racks_first: bool) -> (Index, usize) {
 }
 
 impl Search for Fast {
-    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
-        subset::subset(waiting, free_gpus)
-    }
-
     fn single(&self, _: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex> {
         self.by_free.iter().skip(gpus as usize).find_map(BTreeSet::first).copied()
     }
@@ -100,7 +110,9 @@ impl Search for Fast {
         let (state, network) = round.with_network();
         let cluster = state.cluster();
         let links = Links::of(state, network, self.readings.duty);
-        let (index, racks) = self.index.get_or_insert_with(|| index(cluster, oversubscribed));
+        let racks_first =
+            oversubscribed && self.readings.oversubscribed == Oversubscribed::RacksFirst;
+        let (index, racks) = self.index.get_or_insert_with(|| index(cluster, racks_first));
         index.refresh(state, &links);
         let (index, racks) = (&*index, *racks);
         let best_of = |regions: std::ops::Range<usize>, uplinks_count: bool| {
@@ -136,8 +148,9 @@ fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32, most_free: u32) -> 
     for workers in knapsack::candidates(&classes, gpus) {
         let uplinks = equation.uplinks(&workers);
         let at_least = best.as_ref().map_or(Kbps::MIN, |best| best.worth);
-        let may_share = equation.may_share(&workers, filed.len());
-        let search = PsSearch { equation, filed, workers: &workers, uplinks, may_share };
+        let [beside, apart] =
+            [true, false].map(|has_worker| equation.allows(has_worker, &workers, filed.len()));
+        let search = PsSearch { equation, filed, workers: &workers, uplinks, beside, apart };
         if let Some((worth, ps)) = search.better_than(at_least, &classes) {
             best = Some(Placed { worth, workers, ps });
         }
@@ -151,8 +164,9 @@ struct PsSearch<'a> {
     filed: &'a Filed,
     workers: &'a Candidate,
     uplinks: Option<Uplinks>,
-    /// Whether it may be on a worker's server.
-    may_share: bool,
+    /// Whether it may be on a worker's server, and on another one.
+    beside: bool,
+    apart: bool,
 }
 
 impl PsSearch<'_> {
@@ -167,8 +181,8 @@ impl PsSearch<'_> {
                 self.walk(class, of_class, &mut best, &mut found);
                 continue;
             }
-            let with_worker = (of_class > 0 && self.may_share).then(|| class.first[0]);
-            let without = class.first.get(of_class).copied();
+            let with_worker = (of_class > 0 && self.beside).then(|| class.first[0]);
+            let without = class.first.get(of_class).filter(|_| self.apart).copied();
             for (ps, has_worker) in
                 with_worker.map(|ps| (ps, true)).into_iter().chain(without.map(|ps| (ps, false)))
             {
@@ -196,7 +210,7 @@ impl PsSearch<'_> {
             if self.workers.value + ps.value(FLOW) + hot_spot <= *best {
                 break;
             }
-            if at < workers && !self.may_share {
+            if if at < workers { !self.beside } else { !self.apart } {
                 continue;
             }
             let uplinks = self.uplinks.as_ref();

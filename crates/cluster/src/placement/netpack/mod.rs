@@ -22,6 +22,7 @@ pub mod subset;
 mod workers;
 
 pub use fast::NetPack;
+pub(crate) use penalty::is_oversubscribed;
 pub use plain::Plain;
 pub use readings::{Duty, Epsilon, Fits, HotSpot, Oversubscribed, Readings, Surplus};
 
@@ -29,9 +30,6 @@ use crate::{Job, Pending, Plan, Round, ServerIndex};
 
 /// The searches within the steps of algorithm 2.
 trait Search {
-    /// Step 1: the waiting jobs to place, in order.
-    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize>;
-
     /// Line 4: a server for a whole job.
     ///
     /// The paper does not specify which. We take the one with the fewest remaining GPUs, then the
@@ -45,10 +43,19 @@ trait Search {
     fn started(&mut self, round: &Round<'_, '_>, plan: &[ServerIndex]);
 }
 
-/// Algorithm 2, lines 1 to 11.
-fn place_jobs(search: &mut impl Search, round: &mut Round<'_, '_>, waiting: &[Pending]) {
-    for at in search.subset(waiting, round.free_total()) {
+/// Algorithm 2, lines 3 to 11, with the jobs of step 1 in this order.
+fn place_jobs(
+    search: &mut impl Search,
+    round: &mut Round<'_, '_>,
+    waiting: &[Pending],
+    order: &[usize],
+) {
+    for &at in order {
         let job = &waiting[at].job;
+        // Step 1 leaves room for all; other queues may not.
+        if job.gpus > round.free_total() {
+            continue;
+        }
         let plan = match search.single(round, job.gpus) {
             Some(server) => Some(Plan::on_one(server, job.gpus)),
             None => search.spread(round, job),

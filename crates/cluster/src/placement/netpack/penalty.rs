@@ -7,7 +7,7 @@ use super::offers::{Kbps, kbps};
 use super::readings::HotSpot;
 
 /// Whether some rack's uplinks are slower than the links of its servers together.
-pub(super) fn is_oversubscribed(cluster: &Cluster) -> bool {
+pub(crate) fn is_oversubscribed(cluster: &Cluster) -> bool {
     cluster.racks().iter().any(|rack| {
         let links: f64 =
             rack.servers.clone().map(|server| cluster.server(ServerIndex(server)).link_gbps).sum();

@@ -9,12 +9,21 @@ use super::ps::{Equation, Placed};
 use super::readings::{Fits, Oversubscribed, Readings};
 use super::{Search, place_jobs, plan, ps, subset, workers};
 use crate::placement::regions::{self, Region};
+use crate::placement::rules::Queue;
 
 /// NetPack's policy in its plain form: the reference, in any of its [`Readings`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
+    /// Step 1.
+    pub queue: Queue,
     /// The interpretation of the paper.
     pub readings: Readings,
+}
+
+impl Default for Plain {
+    fn default() -> Self {
+        Self { queue: Queue::Knapsack, readings: Readings::default() }
+    }
 }
 
 impl Policy for Plain {
@@ -23,15 +32,15 @@ impl Policy for Plain {
     }
 
     fn place(&mut self, round: &mut Round<'_, '_>, waiting: &[Pending]) {
-        place_jobs(self, round, waiting);
+        let order = match self.queue {
+            Queue::Knapsack => subset::subset_plain(waiting, round.free_total()),
+            other => other.of(waiting, round.free_total()),
+        };
+        place_jobs(self, round, waiting, &order);
     }
 }
 
 impl Search for Plain {
-    fn subset(&self, waiting: &[Pending], free_gpus: u32) -> Vec<usize> {
-        subset::subset_plain(waiting, free_gpus)
-    }
-
     fn single(&self, round: &Round<'_, '_>, gpus: u32) -> Option<ServerIndex> {
         let wanted = match self.readings.fits {
             Fits::Exactly => gpus,

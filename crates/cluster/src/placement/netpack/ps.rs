@@ -83,10 +83,14 @@ impl<'a> Equation<'a> {
         u32::from(adds) * FLOW
     }
 
-    /// Whether a parameter server may be beside one of the workers, if it can be on any of
-    /// `servers` servers.
-    pub(super) fn may_share(&self, workers: &Candidate, servers: usize) -> bool {
-        self.sharing == Sharing::Allowed || servers == workers.servers.len()
+    /// Whether a parameter server may be on a server with or without a worker, if it can be on any
+    /// of `servers` servers.
+    pub(super) fn allows(&self, has_worker: bool, workers: &Candidate, servers: usize) -> bool {
+        match self.sharing {
+            Sharing::Allowed => true,
+            Sharing::Forbidden => !has_worker || servers == workers.servers.len(),
+            Sharing::Required => has_worker,
+        }
     }
 }
 
@@ -100,10 +104,9 @@ pub(super) fn best(
     for workers in candidates {
         let uplinks = equation.uplinks(&workers);
         let worth = |ps: &Offer| equation.worth(&workers, uplinks.as_ref(), ps, workers.has(ps));
-        let may_share = equation.may_share(&workers, offers.len());
         let first_best = offers
             .iter()
-            .filter(|ps| may_share || !workers.has(ps))
+            .filter(|ps| equation.allows(workers.has(ps), &workers, offers.len()))
             .map(|ps| (worth(ps), *ps))
             .reduce(|a, b| if b.0 > a.0 { b } else { a });
         let Some((worth, ps)) = first_best else { continue };
