@@ -44,6 +44,8 @@ pub enum Metric {
     Traffic,
     /// Total bytes sent between servers.
     TotalTraffic,
+    /// Share of the GPUs that are allocated, mean over the measured time.
+    Utilisation,
     /// GPU-hours of computing per hour of a used server, mean over time.
     ProfitRate,
     /// Sum of the profit rates at all arrivals.
@@ -52,7 +54,7 @@ pub enum Metric {
 
 impl Metric {
     /// All metrics, in the order of a table.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Finished,
         Self::Rejected,
         Self::Unfinished,
@@ -72,6 +74,7 @@ impl Metric {
         Self::GpuHours,
         Self::Traffic,
         Self::TotalTraffic,
+        Self::Utilisation,
         Self::ProfitRate,
         Self::TotalProfit,
     ];
@@ -99,6 +102,7 @@ impl Metric {
             Self::GpuHours => "gpu_hours",
             Self::Traffic => "traffic_bytes",
             Self::TotalTraffic => "total_traffic_bytes",
+            Self::Utilisation => "gpu_utilisation",
             Self::ProfitRate => "profit_rate",
             Self::TotalProfit => "total_profit",
         }
@@ -139,6 +143,7 @@ impl Metric {
             Self::TotalTraffic => {
                 records.iter().map(|record| record.job.iterations * record.traffic_bytes).sum()
             }
+            Self::Utilisation => totals.gpu_s / totals.capacity_s,
             Self::ProfitRate => over_time(totals.profit_s),
             Self::TotalProfit => totals.profit,
         }
@@ -241,6 +246,7 @@ mod tests {
         let stalled = (record(3, 0.0, 0.0, 0.0).job, Reason::Stalled);
         let totals = Totals {
             makespan_s: 30.0,
+            capacity_s: 28_800.0,
             busy_s: 20.0,
             machine_s: 40.0,
             gpu_s: 7200.0,
@@ -278,6 +284,7 @@ mod tests {
             (Metric::GpuHours, 2.0),
             (Metric::Traffic, 5.0),
             (Metric::TotalTraffic, 3e7),
+            (Metric::Utilisation, 0.25),
             (Metric::ProfitRate, 0.25),
             (Metric::TotalProfit, 8.0),
         ] {

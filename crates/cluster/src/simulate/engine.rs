@@ -86,7 +86,9 @@ pub(super) struct Engine<'c> {
     meter: Meter<'c>,
     records: Vec<(usize, Record)>,
     unfinished: Vec<(Job, Reason)>,
+    /// Number of measured jobs, and of those that have not ended.
     total: usize,
+    left: usize,
 }
 
 /// The events of one instant.
@@ -107,6 +109,8 @@ impl<'c> Engine<'c> {
         unfinished.sort_by(|(a, _), (b, _)| by_submission(a, b));
         let index: HashMap<_, _> = jobs.iter().zip(0..).map(|(job, at)| (job.id, at)).collect();
         assert_eq!(index.len(), jobs.len(), "every job has a number of its own");
+        unfinished.retain(|(job, _)| options.measures(job));
+        let left = jobs.iter().filter(|job| options.measures(job)).count();
         let start_s = jobs.first().map_or(0.0, |job| job.submit_s);
         Self {
             cluster,
@@ -123,9 +127,10 @@ impl<'c> Engine<'c> {
             distributed: 0,
             distributed_earning: 0.0,
             fresh: Vec::new(),
-            meter: Meter::new(cluster, start_s, options.sample_s),
-            records: Vec::with_capacity(jobs.len()),
-            total: jobs.len() + unfinished.len(),
+            meter: Meter::new(cluster, start_s, options),
+            records: Vec::with_capacity(left),
+            total: left + unfinished.len(),
+            left,
             unfinished,
             jobs,
         }
@@ -137,7 +142,9 @@ impl<'c> Engine<'c> {
         observer: &mut dyn Observer,
         sums: &mut S,
     ) -> Result<Outcome, S::Error> {
-        while let Some((now_s, round)) = self.next_instant() {
+        while self.left > 0
+            && let Some((now_s, round)) = self.next_instant()
+        {
             self.meter.advance(now_s);
             let mut happened = Happened::default();
             self.end(now_s, &mut happened, observer);
@@ -241,9 +248,12 @@ impl<'c> Engine<'c> {
             happened.ended = true;
             happened.network |= distributed;
             observer.ended(now_s, job.id);
-            let job = job.clone();
-            let record = Record { job, plan, start_s, end_s: now_s, traffic_bytes };
-            self.records.push((end.job, record));
+            if self.options.measures(job) {
+                let job = job.clone();
+                let record = Record { job, plan, start_s, end_s: now_s, traffic_bytes };
+                self.records.push((end.job, record));
+                self.left -= 1;
+            }
         }
     }
 
@@ -389,7 +399,8 @@ impl<'c> Engine<'c> {
         let waiting = self.waiting.into_jobs().map(|job| (job, Reason::NotPlaced));
         let jobs = &self.jobs;
         let stalled = self.running.keys().map(|&at| (jobs[at].clone(), Reason::Stalled));
-        self.unfinished.extend(waiting.chain(stalled));
+        let measured = |(job, _): &(Job, Reason)| self.options.measures(job);
+        self.unfinished.extend(waiting.chain(stalled).filter(measured));
         self.unfinished.sort_by(|(a, _), (b, _)| by_submission(a, b));
         self.records.sort_by_key(|&(index, _)| index);
         let records = self.records.into_iter().map(|(_, record)| record).collect();

@@ -1,5 +1,6 @@
 //! Measurements during a simulation.
 
+use super::Options;
 use crate::plan::Plan;
 use crate::topology::Cluster;
 
@@ -26,11 +27,13 @@ pub struct Sample {
     pub profit_rate: f64,
 }
 
-/// Measurements over a whole run.
+/// Measurements over the whole run, or over the part of it that is measured.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Totals {
     /// From the first submission to the last end, seconds.
     pub makespan_s: f64,
+    /// Number of GPUs of the cluster, integrated over time, in seconds.
+    pub capacity_s: f64,
     /// Time in which at least one server was used, in seconds.
     pub busy_s: f64,
     /// Number of used machines, integrated over time, in seconds.
@@ -65,11 +68,12 @@ pub(super) struct Meter<'c> {
     pub(super) totals: Totals,
     start_s: f64,
     sample_s: Option<f64>,
+    window_s: [f64; 2],
     series: Vec<Sample>,
 }
 
 impl<'c> Meter<'c> {
-    pub(super) fn new(cluster: &'c Cluster, start_s: f64, sample_s: Option<f64>) -> Self {
+    pub(super) fn new(cluster: &'c Cluster, start_s: f64, options: &Options) -> Self {
         Self {
             cluster,
             taken: vec![0; cluster.servers().len()],
@@ -77,19 +81,22 @@ impl<'c> Meter<'c> {
             now: Sample { time_s: start_s, ..Sample::default() },
             totals: Totals::default(),
             start_s,
-            sample_s,
+            sample_s: options.sample_s,
+            window_s: options.window_s.unwrap_or([f64::NEG_INFINITY, f64::INFINITY]),
             series: Vec::new(),
         }
     }
 
     /// Advances to a later instant without changes.
     pub(super) fn advance(&mut self, to_s: f64) {
-        let length_s = to_s - self.now.time_s;
+        let [from_s, until_s] = self.window_s;
+        let length_s = (to_s.min(until_s) - self.now.time_s.max(from_s)).max(0.0);
         self.now.time_s = to_s;
+        let totals = &mut self.totals;
+        totals.capacity_s += f64::from(self.cluster.gpus()) * length_s;
         if self.now.used_machines == 0 {
             return;
         }
-        let totals = &mut self.totals;
         totals.busy_s += length_s;
         totals.machine_s += f64::from(self.now.used_machines) * length_s;
         totals.gpu_s += f64::from(self.now.busy_gpus) * length_s;
@@ -144,6 +151,10 @@ impl<'c> Meter<'c> {
         self.now.waiting = waiting as u32;
         self.now.fragmentation = mean(self.idle).max(0.0);
         self.now.profit_rate = mean(earning);
+        let [from_s, until_s] = self.window_s;
+        if !(from_s..=until_s).contains(&self.now.time_s) {
+            return;
+        }
         let totals = &mut self.totals;
         totals.peak_machines = totals.peak_machines.max(self.now.used_machines);
         if arrived {

@@ -47,16 +47,29 @@ pub struct Options {
     pub communication: Communication,
     /// Minimum time between two samples of the series in seconds; `None` for no series.
     pub sample_s: Option<f64>,
+    /// The time that is measured: jobs submitted in it have records, and measurements over time are of
+    /// it alone. The run ends when these jobs have ended, so that jobs before and after them only
+    /// keep the cluster as busy as it is in between. `None` for the whole run.
+    pub window_s: Option<[f64; 2]>,
+}
+
+impl Options {
+    /// Whether a job is measured.
+    pub(crate) fn measures(&self, job: &Job) -> bool {
+        self.window_s.is_none_or(|[from_s, to_s]| (from_s..=to_s).contains(&job.submit_s))
+    }
 }
 
 impl Default for Options {
-    /// Rounds every minute, values that grow by 1, gradients summed in the network, no series.
+    /// Rounds every minute, values that grow by 1, gradients summed in the network, no series, the
+    /// whole run measured.
     fn default() -> Self {
         Self {
             period_s: 60.0,
             ageing: 1.0,
             communication: Communication::InNetwork,
             sample_s: None,
+            window_s: None,
         }
     }
 }
@@ -123,11 +136,11 @@ impl std::fmt::Display for Reason {
 /// The outcome of a simulation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// The finished jobs, by time of submission, then by number.
+    /// The measured jobs that finished, by time of submission, then by number.
     pub records: Vec<Record>,
-    /// The unfinished jobs in the same order, with reasons.
+    /// Those that did not finish, in the same order, with reasons.
     pub unfinished: Vec<(Job, Reason)>,
-    /// Measurements over the whole run.
+    /// Measurements over the measured time.
     pub totals: Totals,
     /// Periodic samples, if requested.
     pub series: Vec<Sample>,

@@ -117,6 +117,7 @@ const AT_ONCE: Options = Options {
     ageing: 0.0,
     communication: Communication::InNetwork,
     sample_s: Some(0.0),
+    window_s: None,
 };
 
 #[test]
@@ -343,6 +344,24 @@ fn samples_describe_the_cluster() {
     assert_eq!(sparse.totals, outcome.totals);
 }
 
+/// A run of which a part is measured has the same events: those records, and integrals over that time.
+#[test]
+fn a_part_of_a_run_can_be_measured() {
+    let cluster = cluster(1, 1, 4);
+    let jobs: Vec<_> = (0..8).map(|id| job(id, f64::from(id), 2, 3.0)).collect();
+    let whole = run(&cluster, &jobs, &AT_ONCE);
+    let part = run(&cluster, &jobs, &Options { window_s: Some([2.0, 5.5]), ..AT_ONCE });
+    let records = &whole.records[2..6];
+    assert_eq!((part.records.as_slice(), part.unfinished.len()), (records, 0));
+    // Two of them run at a time from second 1 on, and so during the measured 3.5 s.
+    assert_eq!((part.totals.gpu_s, part.totals.capacity_s), (14.0, 14.0));
+    assert_eq!((part.totals.busy_s, part.totals.peak_machines), (3.5, 1));
+    let last_s = records.iter().map(|record| record.end_s).fold(0.0, f64::max);
+    assert_eq!(part.totals.makespan_s, last_s, "it ends with the last of them");
+    assert!(whole.totals.makespan_s > last_s);
+    assert_eq!(whole.totals.capacity_s, 4.0 * whole.totals.makespan_s);
+}
+
 #[test]
 #[should_panic(expected = "every job has a number of its own")]
 fn jobs_with_one_number_are_refused() {
@@ -476,6 +495,7 @@ fn some_options() -> impl Strategy<Value = Options> {
             ageing,
             communication,
             sample_s: None,
+            window_s: None,
         })
 }
 
