@@ -137,7 +137,7 @@ pub fn put(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
 /// Runs `work`, which calls its argument with what is done and the total, with a progress bar on
 /// terminals.
 pub fn with_bar<T>(what: &str, work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T) -> T {
-    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}  {{elapsed_precise}}");
+    let template = format!("{{bar:40}} {{pos}}/{{len}} {what}  {{elapsed_precise}}, {{eta}} left");
     let style = ProgressStyle::with_template(&template).expect("a valid template");
     let bar = ProgressBar::new(0).with_style(style);
     let result = work(&|done, total| {

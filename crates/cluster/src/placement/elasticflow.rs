@@ -26,6 +26,10 @@ pub enum Reading {
     Dedicated,
     /// No job shares a machine, not even one of one GPU.
     Alone,
+    /// Best fit, but only on as few machines as would hold the job if they were idle: a job waits for
+    /// them rather than be spread. It is not in the paper, whose premise it tests: that fragmented
+    /// GPUs make jobs wait.
+    Strict,
 }
 
 /// Best fit: as few machines as possible, and among those with the fewest idle GPUs that suffice,
@@ -70,7 +74,7 @@ impl Elasticflow {
         let power_of_two = job.gpus.next_power_of_two().min(cluster.gpus());
         let largest = cluster.servers().iter().map(|server| server.gpus).max().unwrap_or(0);
         let (wanted, whole) = match self.reading {
-            Reading::BestFit => (job.gpus, false),
+            Reading::BestFit | Reading::Strict => (job.gpus, false),
             Reading::PowersOfTwo => (power_of_two, false),
             Reading::WholeMachines => (power_of_two, power_of_two > largest),
             Reading::Dedicated => (job.gpus, job.gpus > 1),
@@ -80,6 +84,10 @@ impl Elasticflow {
         machines.retain(|machine| !whole || machine.free == size(machine.server));
         let best_fit = |machines| consolidated(machines, wanted);
         let mut shares = within_reach(cluster, machines, best_fit)?;
+        let fewest = job.gpus.div_ceil(largest.max(1)) as usize;
+        if self.reading == Reading::Strict && shares.len() > fewest {
+            return None;
+        }
         if whole {
             shares.iter_mut().for_each(|(server, share)| *share = size(*server));
         }
@@ -183,6 +191,16 @@ mod tests {
         assert!(place_one(&mut policy, &mut state, 9).is_none());
         let plan = place_one(&mut policy, &mut state, 2).unwrap();
         assert_eq!(plan.workers(), [(ServerIndex(2), 2)]);
+    }
+
+    #[test]
+    fn a_job_waits_for_as_few_machines_as_could_hold_it() {
+        let cluster = cluster(4, 4);
+        let mut policy = Elasticflow::new(Collective::Ring, Reading::Strict);
+        let mut state = occupied(&cluster, &[4, 3, 3, 2]);
+        assert!(place_one(&mut policy, &mut state, 8).is_none(), "three machines would do");
+        let plan = place_one(&mut policy, &mut state, 7).unwrap();
+        assert_eq!(plan.workers(), [(ServerIndex(0), 4), (ServerIndex(1), 3)]);
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //!
 //! A comparison of two policies that differ in several of these does not say which of them decides.
 
+use std::fmt;
+
 use crate::placement::netpack::subset::subset;
 use crate::placement::sharing::Sharing;
 use crate::{Pending, Policy, Round, ServerIndex, State, SteadyNetwork, policy::Serve};
@@ -132,6 +134,20 @@ impl Rules {
     }
 }
 
+/// As after the name of a policy: with a colon before each.
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_set = |rule: &Rule| match *rule {
+            Rule::Queue(queue) => self.queue == Some(queue),
+            Rule::Sharing(sharing) => self.sharing == Some(sharing),
+            Rule::Spread(spread) => self.spread == Some(spread),
+            Rule::Racks(racks) => self.racks == Some(racks),
+        };
+        let mut set = RULES.iter().filter(|(_, rule)| is_set(rule));
+        set.try_for_each(|(name, _)| write!(f, ":{name}"))
+    }
+}
+
 /// A policy with another queue, or with parameter servers spread by a rule.
 pub(crate) struct Ruled {
     pub(crate) policy: Box<dyn Policy>,
@@ -207,6 +223,8 @@ mod tests {
             racks: Some(Racks::First),
         };
         assert_eq!(rules, all);
+        assert_eq!(all.to_string(), ":fifo:apart:by-flows:racks-first");
+        assert_eq!(Rules::default().to_string(), "");
         let twice = Rules::parse("fifo:shared:knapsack").unwrap_err();
         assert_eq!(twice, "`knapsack` is the second rule of its kind; write one of them");
         let unknown = Rules::parse("fifo:").unwrap_err();

@@ -55,7 +55,8 @@ pub struct Options {
 
 impl Options {
     /// Whether a job is measured.
-    pub(crate) fn measures(&self, job: &Job) -> bool {
+    #[must_use]
+    pub fn measures(&self, job: &Job) -> bool {
         self.window_s.is_none_or(|[from_s, to_s]| (from_s..=to_s).contains(&job.submit_s))
     }
 }

@@ -240,7 +240,7 @@ mod tests {
         let shape = Shape { racks: 3, servers_per_rack: 4, ..Shape::default() };
         let cluster = Cluster::uniform(&shape);
         let workload = Workload { jobs: 300, load: Some(1.0), demand: None, compute: 1.0 };
-        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
+        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1).jobs;
         let options = Options { sample_s: Some(3_600.0), ..Options::default() };
         let names: Vec<&str> = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect();
         let runs: Vec<Run<'_>> = names

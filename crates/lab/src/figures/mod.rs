@@ -19,6 +19,7 @@ mod runs;
 pub mod sweep;
 mod table;
 pub mod titan;
+mod verdict;
 mod workload;
 
 pub use chart::{
@@ -29,4 +30,4 @@ pub use interval::Interval;
 pub use page::{Figure, page};
 pub use runs::{Progress, Run, RunError, policy, run};
 pub use table::{Cell, Table};
-pub use workload::{Workload, load};
+pub use workload::{Drawn, Workload, factor, load};

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::studies::testbed::Packets;
 use tributary_base::on_all_cores;
-use tributary_cluster::placement::{all_reduce, by_name};
+use tributary_cluster::placement::{Rules, create};
 use tributary_cluster::simulate::{
     Communication, Observer, Options, Outcome, simulate, simulate_by,
 };
 use tributary_cluster::validate::Validator;
-use tributary_cluster::{Cluster, Job, JobId, Plan, Policy, State};
+use tributary_cluster::{Cluster, Collective, Job, JobId, Plan, Policy, State};
 
 /// One simulation.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +34,8 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RunError {
     /// The policy is unknown.
-    #[error("no policy is called `{0}`; there are {1}")]
-    Policy(String, String),
+    #[error("{0}")]
+    Policy(String),
     /// A policy violated a rule of the cluster: a bug in this program.
     #[error("{policy}: {count} plans or rates cannot be; the first: {first}")]
     Infeasible {
@@ -61,20 +61,13 @@ impl From<crate::studies::testbed::Error> for RunError {
 ///
 /// # Errors
 ///
-/// If the policy is unknown.
+/// If the policy or a rule is unknown.
 pub fn policy(name: &str, communication: Communication) -> Result<Box<dyn Policy>, RunError> {
-    let found = match communication {
-        Communication::AllReduce(collective) => all_reduce(name, collective),
-        Communication::InNetwork => None,
+    let collective = match communication {
+        Communication::AllReduce(collective) => collective,
+        Communication::InNetwork => Collective::default(),
     };
-    found.or_else(|| by_name(name)).ok_or_else(|| RunError::Policy(name.to_owned(), names()))
-}
-
-fn names() -> String {
-    let names = tributary_cluster::placement::NAMES
-        .iter()
-        .chain(tributary_cluster::placement::ALL_REDUCE_NAMES);
-    names.copied().collect::<Vec<_>>().join(", ")
+    create(name, Rules::default(), collective).map_err(RunError::Policy)
 }
 
 /// Runs simulations. The validator, which shares no code with the simulator, checks every plan and
@@ -87,7 +80,8 @@ pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, Run
     for run in runs {
         policy(run.policy, run.options.communication)?;
     }
-    let total = runs.iter().map(|run| run.jobs.len() as u64).sum();
+    let measured = |run: &Run<'_>| run.jobs.iter().filter(|job| run.options.measures(job)).count();
+    let total = runs.iter().map(|run| measured(run) as u64).sum();
     let done = AtomicU64::new(0);
     on_all_cores(runs.len(), &|_, _| (), |at| {
         let run = &runs[at];

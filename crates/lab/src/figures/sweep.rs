@@ -3,14 +3,16 @@
 use std::sync::Arc;
 
 use crate::studies::testbed::Packets;
+use tributary_cluster::Cluster;
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::model::Profile;
 use tributary_cluster::simulate::Options;
 use tributary_cluster::trace::Trace;
-use tributary_cluster::{Cluster, Job};
 
+use crate::figures::interval::Interval;
 use crate::figures::runs::{Progress, Run, RunError, run};
-use crate::figures::workload::Workload;
+use crate::figures::verdict::Sample;
+use crate::figures::workload::{Drawn, Workload};
 
 /// The common part of all experiments of a paper.
 #[derive(Clone, Copy)]
@@ -62,15 +64,16 @@ impl Experiment<'_> {
             let loaded = point.loaded.as_ref().unwrap_or(&point.cluster);
             point.workload.draw(self.trace, loaded, self.profiles, seed)
         };
-        let jobs: Vec<Vec<Vec<Job>>> = points
+        let drawn: Vec<Vec<Drawn>> = points
             .iter()
             .map(|point| (0..self.seeds).map(|seed| draw(point, seed)).collect())
             .collect();
         let mut runs = Vec::new();
-        for (point, jobs) in points.iter().zip(&jobs) {
+        for (point, drawn) in points.iter().zip(&drawn) {
             for &policy in policies {
-                for jobs in jobs {
+                for Drawn { jobs, window_s } in drawn {
                     let (cluster, packets) = (&point.cluster, point.packets.as_deref());
+                    let options = Options { window_s: Some(*window_s), ..options };
                     runs.push(Run { cluster, jobs, policy, options, packets });
                 }
             }
@@ -121,19 +124,40 @@ impl Results {
         Spread::of_metric(self.at(point, policy), metric)
     }
 
-    /// The spread over the seeds of the ratio of a metric to that of the first policy with the same
-    /// jobs.
-    pub(crate) fn over_first(&self, point: usize, policy: usize, metric: Metric) -> Spread {
-        let pairs = self.at(point, policy).iter().zip(self.at(point, 0));
-        Spread::of(
-            &pairs.map(|(one, first)| one.get(metric) / first.get(metric)).collect::<Vec<_>>(),
-        )
+    /// The mean of a metric over the seeds, with its confidence interval.
+    pub(crate) fn interval(&self, point: usize, policy: usize, metric: Metric) -> Interval {
+        let values = self.at(point, policy).iter().map(|one| one.get(metric));
+        Interval::of(&values.collect::<Vec<_>>())
     }
 
-    /// Whether every job of every run of a point finished.
-    pub(crate) fn all_finished(&self, point: usize) -> bool {
-        (0..self.policies.len()).all(|policy| {
-            self.at(point, policy).iter().all(|one| one.get(Metric::Unfinished) == 0.0)
-        })
+    /// The ratio of a metric to that of the first policy with the same jobs, by seed.
+    pub(crate) fn ratios(&self, point: usize, policy: usize, metric: Metric) -> Vec<f64> {
+        let pairs = self.at(point, policy).iter().zip(self.at(point, 0));
+        pairs.map(|(one, first)| one.get(metric) / first.get(metric)).collect()
+    }
+
+    /// The mean of these ratios.
+    pub(crate) fn over_first(&self, point: usize, policy: usize, metric: Metric) -> Interval {
+        Interval::of(&self.ratios(point, policy, metric))
+    }
+
+    /// The mean of their reciprocals.
+    pub(crate) fn turned_over_first(
+        &self,
+        point: usize,
+        policy: usize,
+        metric: Metric,
+    ) -> Interval {
+        let ratios = self.ratios(point, policy, metric);
+        Interval::of(&ratios.iter().map(|ratio| 1.0 / ratio).collect::<Vec<_>>())
+    }
+
+    /// The same ratios, for a verdict: above 1 where the first policy is better.
+    pub(crate) fn gains(&self, policy: usize, metric: Metric) -> Vec<Sample> {
+        let at = |point| {
+            let values = self.ratios(point, policy, metric);
+            Sample { at: format!("{}, {}", self.labels[point], self.policies[policy]), values }
+        };
+        (0..self.labels.len()).map(at).collect()
     }
 }

@@ -1,17 +1,23 @@
-//! The figures of Titan's evaluation (§V): 2 to 7 from traces, 8 to 11 on its testbed.
+//! The figures of Titan's evaluation (§V): 2 to 7 from a trace, 8 to 11 on its testbed, and the paper's
+//! claims with verdicts. Not in the paper: whether fragmentation makes jobs wait, which is its
+//! premise, and readings of Elasticflow.
+
+mod evidence;
 
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::placement::titan::testbed::{Row, Testbed, Unfit};
-use tributary_cluster::simulate::{Communication, Options, Outcome, Sample};
-use tributary_cluster::trace::{Generator, Trace};
+use tributary_cluster::simulate::{Communication, Options, Outcome, Record, Sample as Instant};
 use tributary_cluster::{Cluster, Collective, Job, Shape};
 
 use crate::figures::chart::{Chart, Marks, Scale};
+use crate::figures::interval::Interval;
 use crate::figures::page::Figure;
 use crate::figures::runs::{Run, RunError, run};
 use crate::figures::sweep::Experiment;
 use crate::figures::table::{Cell, Table};
-use crate::figures::workload::Workload;
+use crate::figures::workload::{Drawn, Workload};
+
+pub use evidence::{Evidence, claims};
 
 /// Titan and its baselines, with their names here and in the paper.
 const POLICIES: [(&str, &str); 4] = [
@@ -21,11 +27,17 @@ const POLICIES: [(&str, &str); 4] = [
     ("hived", "HiveD"),
 ];
 
-/// GPU-time of the jobs divided by that of the cluster while they arrive. It keeps about 1 200 of 4
-/// 096 GPUs busy, which corresponds to the paper's 168 to 174 used machines of eight GPUs.
+/// [Load](crate::figures::load) while jobs are measured. It keeps about 1 200 of 4 096 GPUs busy, which
+/// corresponds to the paper's 168 to 174 used machines of eight GPUs.
 pub const LOAD: f64 = 0.3;
 
-/// Approximate number of points of a series while jobs arrive.
+/// Loads at which waiting is measured.
+const LOADS: [f64; 6] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95];
+
+/// GPUs from which on a job counts as large in the study of waiting: a machine.
+const LARGE: u32 = 8;
+
+/// Approximate number of points of a series while jobs are measured.
 const SAMPLES: f64 = 400.0;
 
 /// Why a figure failed.
@@ -39,6 +51,55 @@ pub enum Error {
     Testbed(#[from] Unfit),
 }
 
+/// What is made together, in the order of the page.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// Figures 2 to 7.
+    Trace,
+    /// Figures 8 to 11.
+    Testbed,
+    /// Whether fragmentation makes jobs wait.
+    Waiting,
+    /// Ours: readings of Elasticflow.
+    Elasticflow,
+}
+
+impl Part {
+    /// All, with their names on the command line.
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("trace", Self::Trace),
+        ("testbed", Self::Testbed),
+        ("waiting", Self::Waiting),
+        ("elasticflow", Self::Elasticflow),
+    ];
+
+    /// Whether the paper has it, or the verdicts need it.
+    #[must_use]
+    pub fn is_usual(self) -> bool {
+        self != Self::Elasticflow
+    }
+
+    /// Makes its figures with this number of measured jobs, and keeps what the claims need.
+    ///
+    /// # Errors
+    ///
+    /// If a policy violates a rule of the cluster, or the jobs do not fit on the testbed.
+    pub fn make(
+        self,
+        experiment: &Experiment<'_>,
+        jobs: usize,
+        evidence: &mut Evidence,
+    ) -> Result<Vec<Figure>, Error> {
+        Ok(match self {
+            Self::Trace => over_time(experiment, jobs, evidence)?,
+            Self::Testbed => of_testbed(evidence)?,
+            Self::Waiting => vec![waiting(experiment, jobs, evidence)?],
+            // Rows that keep jobs apart overload the cluster.
+            Self::Elasticflow => vec![readings(experiment, jobs / 4)?],
+        })
+    }
+}
+
 /// §V-B: 64 racks of 8 machines of 8 GPUs.
 fn cluster() -> Cluster {
     Cluster::uniform(&Shape {
@@ -50,52 +111,17 @@ fn cluster() -> Cluster {
     })
 }
 
-/// All figures by number, from `jobs` jobs of the trace and the same number of generated jobs.
-///
-/// # Errors
-///
-/// If a policy violates a rule of the cluster, or the jobs do not fit on the testbed.
-pub fn figures(experiment: &Experiment<'_>, jobs: usize) -> Result<Vec<Figure>, Error> {
-    let generated = Generator::trace(jobs, 0);
-    let mut figures = over_time(experiment, experiment.trace, 'a', jobs)?;
-    figures.extend(over_time(experiment, &generated, 'b', jobs)?);
-    figures.push(readings(experiment, experiment.trace, jobs)?);
-    figures.extend(of_testbed()?);
-    Ok(figures)
-}
-
-/// The metric of a figure.
-#[derive(Clone, Copy)]
-enum Measure {
-    /// Mean over time, drawn over time.
-    Mean(fn(&Sample) -> f64),
-    /// Mean over time, multiplied by the duration in hours.
-    Hours(fn(&Sample) -> f64),
-    /// A metric of the whole run.
-    Whole(Metric),
-}
-
-impl Measure {
-    fn of(self, outcome: &Outcome, last_s: f64) -> f64 {
-        let mean = |of: fn(&Sample) -> f64| {
-            let during = outcome.series.iter().filter(|at| at.time_s <= last_s).map(of);
-            Spread::of(&during.collect::<Vec<_>>()).mean
-        };
-        match self {
-            Self::Mean(of) => mean(of),
-            Self::Hours(of) => mean(of) * last_s / 3_600.0,
-            Self::Whole(metric) => Summary::of(outcome).get(metric),
-        }
-    }
-}
-
 /// A figure over time.
 struct Shown {
     number: &'static str,
     title: &'static str,
     y: &'static str,
     digits: usize,
-    measure: Measure,
+    metric: Metric,
+    /// Divides the metric.
+    unit: f64,
+    /// What is drawn over time.
+    curve: Option<fn(&Instant) -> f64>,
     /// The paper's numbers in the order of [`POLICIES`], and the part of the figure that contains
     /// them.
     paper: Option<([f64; 4], &'static str)>,
@@ -107,7 +133,9 @@ const SHOWN: [Shown; 6] = [
         title: "used machines",
         y: "machines",
         digits: 1,
-        measure: Measure::Mean(|at| f64::from(at.used_machines)),
+        metric: Metric::UsedMachines,
+        unit: 1.0,
+        curve: Some(|at| f64::from(at.used_machines)),
         paper: Some(([174.0, 334.0, 207.0, 168.0], "2a")),
     },
     Shown {
@@ -115,7 +143,9 @@ const SHOWN: [Shown; 6] = [
         title: "machine hours",
         y: "hours",
         digits: 0,
-        measure: Measure::Hours(|at| f64::from(at.used_machines)),
+        metric: Metric::MachineHours,
+        unit: 1.0,
+        curve: None,
         paper: None,
     },
     Shown {
@@ -123,7 +153,9 @@ const SHOWN: [Shown; 6] = [
         title: "machine fragmentation rate",
         y: "%",
         digits: 1,
-        measure: Measure::Mean(|at| 100.0 * at.fragmentation),
+        metric: Metric::Fragmentation,
+        unit: 0.01,
+        curve: Some(|at| 100.0 * at.fragmentation),
         paper: Some(([11.7, 38.1, 19.4, 10.0], "4b")),
     },
     Shown {
@@ -131,7 +163,9 @@ const SHOWN: [Shown; 6] = [
         title: "communication",
         y: "GB an iteration of all jobs",
         digits: 2,
-        measure: Measure::Mean(|at| at.traffic_bytes / 1e9),
+        metric: Metric::Traffic,
+        unit: 1e9,
+        curve: Some(|at| at.traffic_bytes / 1e9),
         // Elasticflow's value is only in the figure.
         paper: Some(([1.65, f64::NAN, 2.78, 7.03], "5a")),
     },
@@ -140,7 +174,9 @@ const SHOWN: [Shown; 6] = [
         title: "profit rate",
         y: "GPU-hours of computing an hour of a used machine",
         digits: 3,
-        measure: Measure::Mean(|at| at.profit_rate),
+        metric: Metric::ProfitRate,
+        unit: 1.0,
+        curve: Some(|at| at.profit_rate),
         paper: Some(([314.0, 256.0, 71.0, 24.0], "6b, in a unit of its own")),
     },
     Shown {
@@ -148,66 +184,66 @@ const SHOWN: [Shown; 6] = [
         title: "total profit",
         y: "profit rates of all arrivals",
         digits: 0,
-        measure: Measure::Whole(Metric::TotalProfit),
+        metric: Metric::TotalProfit,
+        unit: 1.0,
+        curve: None,
         // 41.21 %, 316 % and 65 times more, relative to Titan's.
         paper: Some(([1.0, 1.0 / 1.4121, 1.0 / 4.16, 1.0 / 66.0], "7a, over Titan's")),
     },
 ];
 
-/// Figures 2 to 7 of one trace.
+/// Figures 2 to 7.
 fn over_time(
     experiment: &Experiment<'_>,
-    trace: &Trace,
-    part: char,
     jobs: usize,
-) -> Result<Vec<Figure>, Error> {
+    evidence: &mut Evidence,
+) -> Result<Vec<Figure>, RunError> {
     let cluster = cluster();
-    let drawn = draw(experiment, trace, jobs, &cluster);
+    let drawn = draw(experiment, jobs, &cluster, LOAD);
     let all: Vec<_> = POLICIES.iter().map(|&(policy, _)| (policy, drawn.as_slice())).collect();
     let outcomes = outcomes(experiment, &cluster, &all)?;
     let per_policy: Vec<&[Outcome]> = outcomes.chunks(drawn.len().max(1)).collect();
-    let about = format!(
-        "{}: {} jobs, {} draws, on 64 racks of 8 machines of 8 GPUs, halving-doubling, a round at every arrival \
-         and end; arrivals moved to a load of {LOAD}. All numbers are of the time in which jobs arrive: after \
-         it, a few long jobs are left in an empty cluster. The curves are of the first draw.",
-        trace.file,
-        drawn.first().map_or(0, Vec::len),
-        drawn.len()
-    );
-    let last_s: Vec<f64> = drawn.iter().map(|jobs| last_s(jobs)).collect();
-    Ok(SHOWN.iter().map(|shown| shown.figure(part, &about, &per_policy, &last_s)).collect())
+    let summaries =
+        per_policy.iter().map(|runs| runs.iter().map(Summary::of).collect()).collect::<Vec<_>>();
+    let about = about(experiment, jobs, "a load of 0.3");
+    let window_s = drawn.first().map_or([0.0; 2], |drawn| drawn.window_s);
+    let figures =
+        SHOWN.iter().map(|shown| shown.figure(&about, &summaries, &per_policy, window_s)).collect();
+    evidence.trace = summaries;
+    Ok(figures)
+}
+
+fn about(experiment: &Experiment<'_>, jobs: usize, load: &str) -> String {
+    format!(
+        "{} sections of {}: {jobs} measured jobs each, after as many and before half as many others, on 64 racks of 8 \
+         machines of 8 GPUs; halving-doubling, a round at every arrival and end. Times of submission are scaled to {load} \
+         while the measured jobs arrive; measures over time are of that time. ± is half of the 95 % confidence interval over \
+         the sections. Curves are of the first section.",
+        experiment.seeds, experiment.trace.file
+    )
 }
 
 /// The jobs of each repetition.
-fn draw(
-    experiment: &Experiment<'_>,
-    trace: &Trace,
-    jobs: usize,
-    cluster: &Cluster,
-) -> Vec<Vec<Job>> {
-    let workload = Workload { jobs, load: Some(LOAD), demand: None, compute: 1.0 };
-    let draw = |seed| workload.draw(trace, cluster, experiment.profiles, seed);
+fn draw(experiment: &Experiment<'_>, jobs: usize, cluster: &Cluster, load: f64) -> Vec<Drawn> {
+    let workload = Workload { jobs, load: Some(load), demand: None, compute: 1.0 };
+    let draw = |seed| workload.draw(experiment.trace, cluster, experiment.profiles, seed);
     (0..experiment.seeds).map(draw).collect()
-}
-
-/// The time of the last submission.
-fn last_s(jobs: &[Job]) -> f64 {
-    jobs.last().map_or(0.0, |job| job.submit_s)
 }
 
 /// Runs policies, each with the jobs of all repetitions: the outcomes of the first, and so on.
 fn outcomes(
     experiment: &Experiment<'_>,
     cluster: &Cluster,
-    policies: &[(&str, &[Vec<Job>])],
+    policies: &[(&str, &[Drawn])],
 ) -> Result<Vec<Outcome>, RunError> {
     let mut runs = Vec::new();
     for &(policy, drawn) in policies {
-        for jobs in drawn {
+        for Drawn { jobs, window_s } in drawn {
             let options = Options {
                 period_s: 0.0,
                 communication: Communication::AllReduce(Collective::HalvingDoubling),
-                sample_s: Some(last_s(jobs).max(1.0) / SAMPLES),
+                sample_s: Some((window_s[1] - window_s[0]).max(1.0) / SAMPLES),
+                window_s: Some(*window_s),
                 ..Options::default()
             };
             runs.push(Run { cluster, jobs, policy, options, packets: None });
@@ -216,21 +252,88 @@ fn outcomes(
     run(&runs, experiment.progress)
 }
 
-/// Not in the paper: which reading of Elasticflow gives the paper's order of used machines.
-fn readings(experiment: &Experiment<'_>, trace: &Trace, jobs: usize) -> Result<Figure, RunError> {
+/// Mean waiting time of the jobs of at least so many GPUs, in minutes; `None` if there are none.
+fn wait_min(outcome: &Outcome, gpus: u32) -> Option<f64> {
+    let large = outcome.records.iter().filter(|record| record.job.gpus >= gpus);
+    let waits: Vec<f64> = large.map(Record::wait_s).collect();
+    (!waits.is_empty()).then(|| waits.iter().sum::<f64>() / waits.len() as f64 / 60.0)
+}
+
+/// Not in the paper: its premise, that fragmented GPUs make large jobs wait. A policy that never
+/// spreads a job over more machines than it needs has all of that waiting; the others spread.
+fn waiting(
+    experiment: &Experiment<'_>,
+    jobs: usize,
+    evidence: &mut Evidence,
+) -> Result<Figure, RunError> {
     let cluster = cluster();
-    let drawn = draw(experiment, trace, jobs, &cluster);
-    let scaled = |factor: fn(u32) -> u32| -> Vec<Vec<Job>> {
+    let policies =
+        || POLICIES.iter().copied().chain([("elasticflow-strict", "strict consolidation")]);
+    let mut table = Table::new([
+        "load",
+        "policy",
+        "GPUs busy, %",
+        "waiting, min",
+        "waiting of jobs from 8 GPUs on, min",
+        "fragmentation, %",
+        "used machines",
+        "JCT, min",
+    ]);
+    for load in LOADS {
+        let drawn = draw(experiment, jobs, &cluster, load);
+        let all: Vec<_> = policies().map(|(policy, _)| (policy, drawn.as_slice())).collect();
+        let outcomes = outcomes(experiment, &cluster, &all)?;
+        for ((_, name), runs) in policies().zip(outcomes.chunks(drawn.len().max(1))) {
+            let of = |metric: Metric, unit: f64, digits| {
+                let values: Vec<f64> = runs.iter().map(|run| metric.of(run) / unit).collect();
+                Cell::Interval(Interval::of(&values), digits)
+            };
+            let large: Vec<f64> = runs.iter().filter_map(|run| wait_min(run, LARGE)).collect();
+            evidence.waiting.push((load, name, large.clone()));
+            table.push(vec![
+                Cell::Number(load, 2),
+                Cell::text(name),
+                of(Metric::Utilisation, 0.01, 1),
+                of(Metric::AverageWait, 60.0, 1),
+                Cell::Interval(Interval::of(&large), 1),
+                of(Metric::Fragmentation, 0.01, 1),
+                of(Metric::UsedMachines, 1.0, 0),
+                of(Metric::AverageJct, 60.0, 0),
+            ]);
+        }
+    }
+    Ok(Figure {
+        id: "titan-waiting".to_owned(),
+        title: "Whether fragmented GPUs make jobs wait".to_owned(),
+        notes: vec![
+            "§II-A: fragmentation makes large jobs wait. The paper's simulation does not show it: a policy that spreads              jobs starts each as soon as there are GPUs anywhere. Strict consolidation never uses more machines for a job              than it needs, and so has all the waiting that fragmentation causes; its difference from the others is that."
+                .to_owned(),
+            about(experiment, jobs, "the load of the first column"),
+        ],
+        table,
+        charts: Vec::new(),
+    })
+}
+
+/// Not in the paper: which reading of Elasticflow gives the paper's order of used machines.
+fn readings(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
+    let cluster = cluster();
+    let drawn = draw(experiment, jobs, &cluster, LOAD);
+    let scaled = |factor: fn(u32) -> u32| -> Vec<Drawn> {
         let scale = |job: &Job| {
             let gpus = factor(job.gpus).clamp(job.gpus, cluster.gpus().max(job.gpus));
             let iterations = job.iterations * f64::from(job.gpus) / f64::from(gpus);
             Job { gpus, iterations, ..job.clone() }
         };
-        drawn.iter().map(|jobs| jobs.iter().map(scale).collect()).collect()
+        let scale_all = |drawn: &Drawn| Drawn {
+            jobs: drawn.jobs.iter().map(scale).collect(),
+            window_s: drawn.window_s,
+        };
+        drawn.iter().map(scale_all).collect()
     };
     let (rounded, doubled) = (scaled(u32::next_power_of_two), scaled(|gpus| 2 * gpus));
     let of = drawn.as_slice();
-    let shown: [(&str, &str, &[Vec<Job>]); 8] = [
+    let shown: [(&str, &str, &[Drawn]); 8] = [
         ("Titan", "titan", of),
         ("Elasticflow, best fit (§V-A)", "elasticflow-best-fit", of),
         ("Elasticflow, powers of two held (§II-A; the other figures)", "elasticflow", of),
@@ -240,7 +343,7 @@ fn readings(experiment: &Experiment<'_>, trace: &Trace, jobs: usize) -> Result<F
         ("Elasticflow, own machines for jobs of several GPUs", "elasticflow-dedicated", of),
         ("Elasticflow, own machines for all jobs", "elasticflow-alone", of),
     ];
-    let all: Vec<_> = shown.iter().map(|&(_, policy, jobs)| (policy, jobs)).collect();
+    let all: Vec<_> = shown.iter().map(|&(_, policy, drawn)| (policy, drawn)).collect();
     let outcomes = outcomes(experiment, &cluster, &all)?;
     let mut table = Table::new([
         "policy",
@@ -250,36 +353,29 @@ fn readings(experiment: &Experiment<'_>, trace: &Trace, jobs: usize) -> Result<F
         "traffic, GB",
         "waiting, s",
     ]);
-    let ends: Vec<f64> = drawn.iter().map(|jobs| last_s(jobs)).collect();
     let per_policy: Vec<&[Outcome]> = outcomes.chunks(drawn.len().max(1)).collect();
-    let values = |runs: &[Outcome], measure: Measure| -> Vec<f64> {
-        runs.iter().zip(&ends).map(|(run, &last_s)| measure.of(run, last_s)).collect()
+    let values = |runs: &[Outcome], metric: Metric, unit: f64| -> Vec<f64> {
+        runs.iter().map(|run| metric.of(run) / unit).collect()
     };
-    let machines = Measure::Mean(|at| f64::from(at.used_machines));
-    let titan = values(per_policy[0], machines);
+    let titan = values(per_policy[0], Metric::UsedMachines, 1.0);
     for ((label, ..), runs) in shown.iter().zip(&per_policy) {
-        let used = values(runs, machines);
+        let used = values(runs, Metric::UsedMachines, 1.0);
         let ratios: Vec<f64> = used.iter().zip(&titan).map(|(one, titan)| one / titan).collect();
-        let spread = |measure, digits| Cell::Spread(Spread::of(&values(runs, measure)), digits);
+        let cell = |values: &[f64], digits| Cell::Interval(Interval::of(values), digits);
         table.push(vec![
             Cell::text(*label),
-            Cell::Spread(Spread::of(&used), 1),
-            Cell::Spread(Spread::of(&ratios), 2),
-            spread(Measure::Mean(|at| 100.0 * at.fragmentation), 1),
-            spread(Measure::Mean(|at| at.traffic_bytes / 1e9), 2),
-            spread(Measure::Whole(Metric::AverageWait), 0),
+            cell(&used, 1),
+            cell(&ratios, 2),
+            cell(&values(runs, Metric::Fragmentation, 0.01), 1),
+            cell(&values(runs, Metric::Traffic, 1e9), 2),
+            cell(&values(runs, Metric::AverageWait, 1.0), 0),
         ]);
     }
     let notes = vec![
         "Paper: Elasticflow uses 334 machines and Titan 174 (figure 2a), 1.92 times as many; fragmentation of 38.1 \
          and 11.7 % (4b)."
             .to_owned(),
-        format!(
-            "{}: {} jobs, {} draws, at a load of {LOAD}, as in figures 2 to 7.",
-            trace.file,
-            drawn.first().map_or(0, Vec::len),
-            drawn.len()
-        ),
+        about(experiment, jobs, "a load of 0.3"),
     ];
     Ok(Figure {
         id: "titan-elasticflow".to_owned(),
@@ -291,17 +387,23 @@ fn readings(experiment: &Experiment<'_>, trace: &Trace, jobs: usize) -> Result<F
 }
 
 impl Shown {
-    fn figure(&self, part: char, about: &str, outcomes: &[&[Outcome]], last_s: &[f64]) -> Figure {
-        let Self { number, title, y, digits, measure, .. } = *self;
-        let values = |runs: &[Outcome]| -> Vec<f64> {
-            runs.iter().zip(last_s).map(|(run, &last_s)| measure.of(run, last_s)).collect()
+    fn figure(
+        &self,
+        about: &str,
+        summaries: &[Vec<Summary>],
+        outcomes: &[&[Outcome]],
+        [from_s, to_s]: [f64; 2],
+    ) -> Figure {
+        let Self { number, title, y, digits, metric, unit, .. } = *self;
+        let values = |runs: &[Summary]| -> Vec<f64> {
+            runs.iter().map(|run| run.get(metric) / unit).collect()
         };
-        let first = values(outcomes[0]);
+        let first = values(&summaries[0]);
         let paper =
             self.paper.map_or("paper".to_owned(), |(_, which)| format!("paper, figure {which}"));
         let mut table =
             Table::new(["policy".to_owned(), y.to_owned(), "over Titan's".to_owned(), paper]);
-        for (at, ((_, name), runs)) in POLICIES.iter().zip(outcomes).enumerate() {
+        for (at, ((_, name), runs)) in POLICIES.iter().zip(summaries).enumerate() {
             let values = values(runs);
             let ratios: Vec<f64> =
                 values.iter().zip(&first).map(|(one, first)| one / first).collect();
@@ -309,17 +411,20 @@ impl Shown {
                 self.paper.map(|(values, _)| values[at]).filter(|value| !value.is_nan());
             table.push(vec![
                 Cell::text(*name),
-                Cell::Spread(Spread::of(&values), digits),
-                Cell::Spread(Spread::of(&ratios), 3),
+                Cell::Interval(Interval::of(&values), digits),
+                Cell::Interval(Interval::of(&ratios), 3),
                 published.map_or(Cell::None, |value| Cell::Number(value, 3)),
             ]);
         }
-        let title = format!("Titan figure {number}{part}: {title}");
+        let title = format!("Titan figure {number}: {title}");
         let mut charts = Vec::new();
-        if let Measure::Mean(of) = measure {
+        if let Some(of) = self.curve {
             let line = |runs: &[Outcome]| {
-                let during = runs[0].series.iter().filter(|at| at.time_s <= last_s[0]);
-                during.map(|at| (at.time_s / 3_600.0, Some(Spread::of(&[of(at)])))).collect()
+                let during = runs.first().map_or(&[][..], |run| &run.series[..]);
+                let during = during.iter().filter(|at| (from_s..=to_s).contains(&at.time_s));
+                let point =
+                    |at: &Instant| ((at.time_s - from_s) / 3_600.0, Some(Spread::of(&[of(at)])));
+                during.map(point).collect()
             };
             let lines = POLICIES.iter().zip(outcomes);
             charts.push(Chart {
@@ -335,7 +440,7 @@ impl Shown {
             });
         }
         Figure {
-            id: format!("titan-{number}{part}"),
+            id: format!("titan-{number}"),
             title,
             notes: vec![about.to_owned()],
             table,
@@ -345,7 +450,7 @@ impl Shown {
 }
 
 /// Figures 8 to 11: a testbed of eight servers of four GPUs.
-fn of_testbed() -> Result<Vec<Figure>, Unfit> {
+fn of_testbed(evidence: &mut Evidence) -> Result<Vec<Figure>, Unfit> {
     let testbed = Testbed::default();
     let rows = testbed.rows()?;
     let mut placements =
@@ -372,7 +477,7 @@ fn of_testbed() -> Result<Vec<Figure>, Unfit> {
         testbed.images,
         testbed.batch
     );
-    Ok(vec![
+    let figures = vec![
         Figure {
             id: "titan-8".to_owned(),
             title: "Titan figure 8: where workers go".to_owned(),
@@ -389,7 +494,9 @@ fn of_testbed() -> Result<Vec<Figure>, Unfit> {
         by_workers("11", "communication in an epoch", "s", &about, &rows, |row| {
             (row.communication_s, row.published.communication_s)
         }),
-    ])
+    ];
+    evidence.testbed = rows;
+    Ok(figures)
 }
 
 fn by_workers(

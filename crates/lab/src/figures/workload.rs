@@ -1,4 +1,8 @@
-//! Parts of a trace, scaled to a load that allows comparing clusters of any size.
+//! Sections of a trace, with a load that is one.
+//!
+//! A cluster that starts empty and whose jobs stop coming is busy for a part of the time only, and a
+//! few long jobs can be most of it. So a section has jobs before and after those that are measured:
+//! the former fill the cluster, the latter keep it busy. The load is that of the measured time.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,11 +13,10 @@ use tributary_cluster::{Cluster, Job};
 /// Parameters of a workload drawn from a trace.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Workload {
-    /// Number of consecutive jobs of the trace, from a position that the seed determines. If the
-    /// trace has fewer jobs, all are taken.
+    /// Number of consecutive jobs of the trace that are measured. As many come before them, and half
+    /// as many after them. If the trace has fewer in all, the same parts of it.
     pub jobs: usize,
-    /// GPU-time of the jobs divided by the GPU-time of the cluster from the first to the last
-    /// submission. `None` keeps the trace's times.
+    /// The [load] of the measured time. `None` keeps the trace's times.
     pub load: Option<f64>,
     /// Replaces the trace's GPU demand.
     pub demand: Option<Demand>,
@@ -22,20 +25,25 @@ pub struct Workload {
     pub compute: f64,
 }
 
+/// Jobs, and the time in which those that are measured are submitted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Drawn {
+    /// All jobs, in the order of submission.
+    pub jobs: Vec<Job>,
+    /// From the first of the measured jobs to the last one.
+    pub window_s: [f64; 2],
+}
+
 impl Workload {
-    /// Draws jobs. Omits jobs that are larger than the cluster, because no policy can place them.
+    /// Draws jobs from a place of the trace that the seed determines. Omits jobs that are larger than the
+    /// cluster, because no policy can place them.
     #[must_use]
-    pub fn draw(
-        &self,
-        trace: &Trace,
-        cluster: &Cluster,
-        profiles: &[Profile],
-        seed: u64,
-    ) -> Vec<Job> {
+    pub fn draw(&self, trace: &Trace, cluster: &Cluster, profiles: &[Profile], seed: u64) -> Drawn {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let spare = trace.submissions.len().saturating_sub(self.jobs);
+        let section = self.jobs * 5 / 2;
+        let spare = trace.submissions.len().saturating_sub(section);
         let first = rng.random_range(0..=spare);
-        let last = (first + self.jobs).min(trace.submissions.len());
+        let last = (first + section).min(trace.submissions.len());
         let mut part =
             Trace { submissions: trace.submissions[first..last].to_vec(), ..trace.clone() };
         let start_s = part.submissions.first().map_or(0.0, |job| job.submit_s);
@@ -52,31 +60,55 @@ impl Workload {
         };
         let profiles: Vec<Profile> = profiles.iter().map(scaled).collect();
         let mut jobs = part.jobs(&profiles, seed);
-        if let Some(load) = self.load {
-            scale(&mut jobs, cluster, load);
+        let submitted = |part: usize| {
+            let at = (jobs.len() * part / 5).min(jobs.len().saturating_sub(1));
+            jobs.get(at).map_or(0.0, |job| job.submit_s)
+        };
+        let mut window_s = [submitted(2), submitted(4)];
+        if let Some(wished) = self.load
+            && let Some(factor) = factor(&jobs, window_s, cluster, wished)
+        {
+            jobs.iter_mut().for_each(|job| job.submit_s *= factor);
+            window_s = window_s.map(|at| at * factor);
         }
-        jobs
+        Drawn { jobs, window_s }
     }
 }
 
-/// GPU-time of jobs divided by the GPU-time of a cluster from the first to the last submission.
-/// Jobs that are larger than the cluster are rejected and do not count.
+/// The share of a cluster's GPUs that would be busy on average from the first to the second time if no
+/// job waited, and if summing took no time. Jobs that are larger than the cluster do not count.
 #[must_use]
-pub fn load(jobs: &[Job], cluster: &Cluster) -> f64 {
+pub fn load(jobs: &[Job], [from_s, to_s]: [f64; 2], cluster: &Cluster) -> f64 {
+    let within = |job: &Job| {
+        let end_s = job.submit_s + job.ideal_s();
+        (end_s.min(to_s) - job.submit_s.max(from_s)).max(0.0)
+    };
     let possible = jobs.iter().filter(|job| job.gpus <= cluster.gpus());
-    let work: f64 = possible.map(|job| f64::from(job.gpus) * job.ideal_s()).sum();
-    let last_s = jobs.iter().map(|job| job.submit_s).fold(0.0, f64::max);
-    work / (last_s * f64::from(cluster.gpus()))
+    let busy: f64 = possible.map(|job| f64::from(job.gpus) * within(job)).sum();
+    busy / ((to_s - from_s) * f64::from(cluster.gpus()))
 }
 
-/// Scales the times of submission to reach the desired load.
-fn scale(jobs: &mut [Job], cluster: &Cluster, wished: f64) {
-    let factor = load(jobs, cluster) / wished;
-    if factor.is_finite() {
-        for job in jobs {
-            job.submit_s *= factor;
-        }
+/// The factor on all times of submission that gives the wished load in the window, which moves with
+/// them. `None` if there is none, as when all jobs are submitted at once.
+#[must_use]
+pub fn factor(jobs: &[Job], window_s: [f64; 2], cluster: &Cluster, wished: f64) -> Option<f64> {
+    /// Halvings of the logarithm's range, which is 60 decades.
+    const STEPS: u32 = 100;
+    let moved = |logarithm: f64| {
+        let factor = logarithm.exp2();
+        let jobs = jobs.iter().map(|job| Job { submit_s: job.submit_s * factor, ..job.clone() });
+        load(&jobs.collect::<Vec<_>>(), window_s.map(|at| at * factor), cluster)
+    };
+    // More time between jobs is less load.
+    let (mut less, mut more) = (100.0, -100.0);
+    if !(moved(less) <= wished && moved(more) >= wished) {
+        return None;
     }
+    for _ in 0..STEPS {
+        let middle = f64::midpoint(less, more);
+        if moved(middle) > wished { more = middle } else { less = middle }
+    }
+    Some(less.exp2())
 }
 
 #[cfg(test)]
@@ -86,22 +118,43 @@ mod tests {
     use tributary_cluster::model::Profiles;
     use tributary_cluster::trace::Generator;
 
+    fn draw(workload: Workload, seed: u64) -> Drawn {
+        let trace = Generator::trace(3_000, 7);
+        workload.draw(&trace, &Cluster::uniform(&Shape::default()), Profiles::netpack().all(), seed)
+    }
+
     #[test]
-    fn a_part_of_a_trace_has_the_requested_load() {
-        let trace = Generator::trace(2_000, 7);
+    fn a_section_of_a_trace_has_the_requested_load_while_it_is_measured() {
         let cluster = Cluster::uniform(&Shape::default());
-        let profiles = Profiles::netpack();
         for (wished, seed) in [(0.3, 1), (0.9, 2), (2.0, 3)] {
             let workload = Workload { jobs: 500, load: Some(wished), demand: None, compute: 1.0 };
-            let jobs = workload.draw(&trace, &cluster, profiles.all(), seed);
-            assert_eq!(jobs.len(), 500);
-            assert!((load(&jobs, &cluster) - wished).abs() < 1e-9);
-            assert_eq!(jobs[0].submit_s, 0.0);
-            let again = workload.draw(&trace, &cluster, profiles.all(), seed);
-            assert_eq!(jobs, again);
-            let other = workload.draw(&trace, &cluster, profiles.all(), seed + 10);
-            assert_ne!(jobs, other);
+            let drawn = draw(workload, seed);
+            assert_eq!(drawn.jobs.len(), 1_250);
+            assert_eq!(drawn.window_s, [500, 1_000].map(|at| drawn.jobs[at].submit_s));
+            // Integrated in small steps.
+            let [from_s, to_s] = drawn.window_s;
+            let step_s = (to_s - from_s) / 1e4;
+            let busy = |at_s: f64| {
+                let runs =
+                    |job: &&Job| (job.submit_s..job.submit_s + job.ideal_s()).contains(&at_s);
+                drawn.jobs.iter().filter(runs).map(|job| f64::from(job.gpus)).sum::<f64>()
+            };
+            let mean: f64 =
+                (0..10_000).map(|at| busy(from_s + (f64::from(at) + 0.5) * step_s)).sum::<f64>()
+                    / 1e4;
+            let measured = mean / f64::from(cluster.gpus());
+            assert!((measured / wished - 1.0).abs() < 1e-3, "{measured}, not {wished}");
+            assert_eq!(drawn, draw(workload, seed));
+            assert_ne!(drawn, draw(workload, seed + 10));
         }
+    }
+
+    #[test]
+    fn jobs_at_one_instant_have_no_load() {
+        let cluster = Cluster::uniform(&Shape::default());
+        let mut jobs = draw(Workload { jobs: 4, load: None, demand: None, compute: 1.0 }, 1).jobs;
+        jobs.iter_mut().for_each(|job| job.submit_s = 5.0);
+        assert_eq!(factor(&jobs, [5.0, 5.0], &cluster, 0.9), None);
     }
 
     #[test]
@@ -109,25 +162,20 @@ mod tests {
         let trace = Generator::trace(5_000, 7);
         let shape = Shape { racks: 1, servers_per_rack: 2, ..Shape::default() };
         let cluster = Cluster::uniform(&shape);
-        let workload = Workload { jobs: 5_000, load: None, demand: None, compute: 1.0 };
-        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
+        let workload = Workload { jobs: 2_000, load: None, demand: None, compute: 1.0 };
+        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1).jobs;
         assert!(jobs.len() < 5_000 && jobs.iter().all(|job| job.gpus <= 8));
         let wide = Demand::Poisson { mean: 4.0 };
         let workload = Workload { demand: Some(wide), ..workload };
-        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1);
+        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1).jobs;
         let mean = jobs.iter().map(|job| f64::from(job.gpus)).sum::<f64>() / jobs.len() as f64;
         assert!((3.5..4.1).contains(&mean), "{mean}");
     }
 
     #[test]
     fn longer_iterations_are_fewer() {
-        let trace = Generator::trace(50, 7);
-        let cluster = Cluster::uniform(&Shape::default());
-        let draw = |compute| {
-            let workload = Workload { jobs: 50, load: None, demand: None, compute };
-            workload.draw(&trace, &cluster, Profiles::netpack().all(), 1)
-        };
-        for (usual, longer) in draw(1.0).iter().zip(draw(4.0)) {
+        let of = |compute| draw(Workload { jobs: 50, load: None, demand: None, compute }, 1).jobs;
+        for (usual, longer) in of(1.0).iter().zip(of(4.0)) {
             assert_eq!(longer.compute_s, 4.0 * usual.compute_s);
             assert!((longer.ideal_s() / usual.ideal_s() - 1.0).abs() < 1e-9);
             assert_eq!(longer.gradient_bytes, usual.gradient_bytes);

@@ -3,18 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use tributary_base::{memory, output_directory, size};
 use tributary_cluster::metrics::Summary;
 use tributary_cluster::model::Profiles;
-use tributary_cluster::placement::{ALL_REDUCE_NAMES, NAMES};
+use tributary_cluster::placement::{ALL_REDUCE_NAMES, NAMES, Rules, create};
 use tributary_cluster::simulate::{Communication, Options, Outcome};
 use tributary_cluster::trace::{Format, Generator, MAX_JOBS, Trace};
 use tributary_cluster::{Cluster, Collective, Job, Shape, file};
 use tributary_lab::figures::compare::{self, Compared};
-use tributary_lab::figures::{Run, load};
+use tributary_lab::figures::{Run, factor, load};
 
 use crate::commands::output::{show, write};
 use tributary_base::program::{put, with_bar};
@@ -60,9 +60,22 @@ pub(crate) struct CompareArgs {
     /// The cluster (TOML). Without one, NetPack's: 16 racks of 16 servers of 4 GPUs.
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-    /// Policies, or `all`.
+    /// Policies, or `all`. Rules may follow a name, such as `tetris:knapsack:apart`; they come before
+    /// the options below.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
+    /// Which jobs each policy tries, and in which order: `fifo`, `knapsack` (NetPack's step 1), or
+    /// `shortest`, which takes durations as known. Default: the policy's own.
+    #[arg(long, value_name = "RULE")]
+    queue: Option<String>,
+    /// Where parameter servers go: `beside` a worker of the job, `apart` from its workers, or `shared`
+    /// (either); `by-count` or `by-flows` spreads them over the servers left. Default: the policy's own.
+    #[arg(long, value_name = "RULES", value_delimiter = ',')]
+    servers: Vec<String>,
+    /// Whether plans within one rack come first where uplinks are slow: `racks-first`, or `any-racks`.
+    /// Default: the policy's own.
+    #[arg(long, value_name = "RULE")]
+    racks: Option<String>,
     /// Use only the first jobs of the trace; of a generated one, their number (1 000).
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
@@ -75,7 +88,8 @@ pub(crate) struct CompareArgs {
     /// Growth of a waiting job's value in every round that passes it over.
     #[arg(long, value_name = "VALUE", default_value_t = 1.0, allow_negative_numbers = true)]
     ageing: f64,
-    /// Scales submission times until the jobs request this fraction of the cluster's GPU time.
+    /// Scales submission times until the jobs would keep this fraction of the GPUs busy while they are
+    /// submitted, if none waited.
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     load: Option<f64>,
     /// Repetitions, each with other models for the jobs.
@@ -107,7 +121,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         args.load.is_none_or(|load| usual(load) && load > 0.0),
         "--load: write a number above 0, such as 0.9"
     );
-    let policies = policies(&args.policy)?;
+    let policies = policies(&args.policy, args.rules()?)?;
     if let Some(out) = &args.out {
         output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
@@ -134,28 +148,37 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         .map(|seed| {
             let mut jobs = trace.jobs(profiles.all(), seed);
             if let Some(wished) = args.load {
-                let factor = load(&jobs, &cluster) / wished;
-                ensure!(
-                    factor.is_finite(),
-                    "--load {wished}: the jobs come all at once; leave it out"
-                );
+                let factor = factor(&jobs, submitted_s(&jobs), &cluster, wished);
+                let factor = factor.with_context(|| {
+                    format!(
+                        "--load {wished}: no spacing of these jobs gives it, as if they come all at once, or are too few \
+                         for the cluster; choose less or leave it out"
+                    )
+                })?;
                 jobs.iter_mut().for_each(|job| job.submit_s *= factor);
             }
             Ok(jobs)
         })
         .collect::<Result<_>>()?;
-    let last_s = jobs[0].iter().map(|job| job.submit_s).fold(0.0, f64::max);
-    let options = Options {
+    let options = |jobs: &[Job]| Options {
         period_s: args.period,
         ageing: args.ageing,
         communication: args.communication.communication(),
-        sample_s: Some((last_s / SAMPLES).max(1.0)),
+        sample_s: Some((submitted_s(jobs)[1] / SAMPLES).max(1.0)),
+        // All jobs have records; measures over time are of the time in which jobs come.
+        window_s: Some(submitted_s(jobs)),
     };
     let runs: Vec<Run<'_>> = policies
         .iter()
         .flat_map(|policy| {
             let cluster = &cluster;
-            jobs.iter().map(move |jobs| Run { cluster, jobs, policy, options, packets: None })
+            jobs.iter().map(move |jobs| Run {
+                cluster,
+                jobs,
+                policy,
+                options: options(jobs),
+                packets: None,
+            })
         })
         .collect();
     let mut outcomes = with_bar("jobs", |progress| tributary_lab::figures::run(&runs, progress))?;
@@ -188,7 +211,7 @@ fn report(
     figure.notes.push(format!(
         "{}{}; rounds every {} s; models drawn with {}. Every plan and every rate was checked.",
         // The load is undefined if all jobs arrive at once.
-        Some(load(jobs, cluster))
+        Some(load(jobs, submitted_s(jobs), cluster))
             .filter(|load| load.is_finite())
             .map_or(String::new(), |load| format!("Load {load:.2}; ")),
         args.communication.describe(),
@@ -236,21 +259,67 @@ fn json(title: &str, compared: &[Compared]) -> Result<String> {
     serde_json::to_string_pretty(&all).context("cannot write JSON")
 }
 
-fn policies(names: &[String]) -> Result<Vec<String>> {
-    let known: Vec<&str> = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect();
+/// From the first submission to the last one.
+fn submitted_s(jobs: &[Job]) -> [f64; 2] {
+    let times = jobs.iter().map(|job| job.submit_s);
+    [times.clone().fold(f64::INFINITY, f64::min), times.fold(0.0, f64::max)]
+}
+
+impl CompareArgs {
+    /// The rules of the options.
+    fn rules(&self) -> Result<Rules> {
+        let of = |option: &str, names: &[&str], allowed: &[&str]| -> Result<()> {
+            for name in names {
+                ensure!(
+                    allowed.contains(name),
+                    "--{option} {name}: there are {}",
+                    allowed.join(", ")
+                );
+            }
+            Ok(())
+        };
+        let queue: Vec<&str> = self.queue.iter().map(String::as_str).collect();
+        let servers: Vec<&str> = self.servers.iter().map(String::as_str).collect();
+        let racks: Vec<&str> = self.racks.iter().map(String::as_str).collect();
+        of("queue", &queue, &["fifo", "knapsack", "shortest"])?;
+        of("servers", &servers, &["beside", "apart", "shared", "by-count", "by-flows"])?;
+        of("racks", &racks, &["any-racks", "racks-first"])?;
+        let all = [queue, servers, racks].concat().join(":");
+        if all.is_empty() {
+            return Ok(Rules::default());
+        }
+        Rules::parse(&all).map_err(|error| anyhow!("--servers: {error}"))
+    }
+}
+
+/// The policies, each with its rules in its name.
+fn policies(names: &[String], rules: Rules) -> Result<Vec<String>> {
     let mut policies: Vec<String> = Vec::new();
     for name in names.iter().map(|name| name.trim()) {
         ensure!(
             !name.is_empty(),
             "--policy: a name is missing; write names with commas, such as netpack,tetris"
         );
-        let these = if name == "all" { known.clone() } else { vec![name] };
-        for name in these {
-            if tributary_cluster::placement::by_name(name).is_none() {
-                bail!("--policy {name}: there are {}, and all", known.join(", "));
-            }
-            if !policies.iter().any(|policy| policy == name) {
-                policies.push(name.to_owned());
+        // An option for all policies does not concern those without such a rule.
+        let placed = |name: &&'static str| ((*name).to_owned(), rules);
+        let ranked = |name: &&'static str| ((*name).to_owned(), Rules { racks: None, ..rules });
+        let these: Vec<(String, Rules)> = match name {
+            "all" => NAMES.iter().map(placed).chain(ALL_REDUCE_NAMES.iter().map(ranked)).collect(),
+            _ => match name.split_once(':') {
+                None => vec![(name.to_owned(), rules)],
+                Some((policy, own)) => {
+                    let own =
+                        Rules::parse(own).map_err(|error| anyhow!("--policy {name}: {error}"))?;
+                    vec![(policy.to_owned(), own.or(rules))]
+                }
+            },
+        };
+        for (name, rules) in these {
+            create(&name, rules, Collective::default())
+                .map_err(|error| anyhow!("--policy {name}: {error}"))?;
+            let name = format!("{name}{rules}");
+            if !policies.contains(&name) {
+                policies.push(name);
             }
         }
     }

@@ -1,9 +1,8 @@
 //! The claims of the paper's section 7 beside our results.
 
-use super::study::{Published, Results, Sample};
-use super::verdict::{Claim, Isolation, Rule};
+use super::study::{Published, Results};
 use crate::figures::page::Figure;
-use crate::figures::table::{Cell, Table};
+use crate::figures::verdict::{self, Claim, Isolation, Rule, Sample};
 
 /// The results of all studies that were made.
 pub(super) struct Evidence<'a>(pub(super) Vec<Results<'a>>);
@@ -129,77 +128,39 @@ fn at_value(panels: Vec<Vec<Sample>>, value: usize) -> Vec<Sample> {
     panels.into_iter().filter_map(|samples| samples.into_iter().nth(value)).collect()
 }
 
-/// A claim without isolations.
-fn claim(
-    section: &'static str,
-    statement: &'static str,
-    rule: Rule,
-    samples: Vec<Sample>,
-) -> Claim {
-    Claim {
-        section,
-        statement,
-        paper: String::new(),
-        rule,
-        samples,
-        isolations: Vec::new(),
-        isolated_in: &[],
-    }
-}
-
-impl Claim {
-    fn published(self, paper: Published) -> Self {
-        Self { paper: paper.shown(), ..self }
-    }
-
-    /// With several numbers of the paper, which are for readers only.
-    fn reported(self, paper: &str) -> Self {
-        Self { paper: paper.to_owned(), ..self }
-    }
-
-    fn isolated(
-        mut self,
-        by: impl IntoIterator<Item = Option<Isolation>>,
-        names: &'static [&'static str],
-    ) -> Self {
-        self.isolations.extend(by.into_iter().flatten());
-        Self { isolated_in: names, ..self }
-    }
-}
-
 /// Claims on ESA and ATP in simulation (§7.2.2, §7.3).
 fn on_atp(evidence: &Evidence<'_>) -> Vec<Claim> {
     let everywhere = ["figure-8", "figure-9"].map(|id| evidence.all(id, OVER_ATP)).concat();
     let windows = || [evidence.windows()];
     vec![
-        claim(
+        Claim::new(
             "7.2.2",
             "ESA is faster than ATP at every point of figures 8 and 9",
             Rule::EachAbove(1.0),
             everywhere,
         )
         .isolated(windows(), &["halving", "causes", "sweeps"]),
-        claim(
+        Claim::new(
             "7.2.2",
             "ESA is up to 1.35 times as fast as ATP",
             Rule::SomeReaches(1.35),
             evidence.all("figure-8", OVER_ATP),
         )
-        .published(Published::UpTo(1.35))
+        .reported(Published::UpTo(1.35).shown())
         .isolated(windows(), &["halving", "causes"]),
-        claim(
+        Claim::new(
             "7.2.2",
             "the gain over ATP grows with the number of jobs: most over fewest",
             Rule::EachAbove(1.0),
             evidence.trend("figure-8", OVER_ATP),
         ),
-        claim(
+        Claim::new(
             "7.2.2",
             "the gain over ATP grows with the number of workers: most over fewest",
             Rule::EachAbove(1.0),
             evidence.trend("figure-9", OVER_ATP),
         ),
-        claim(
+        Claim::new(
             "7.3",
             "models that communicate more gain more over ATP, in JCT: A over B",
             Rule::EachAbove(1.0),
@@ -213,20 +174,20 @@ fn on_atp(evidence: &Evidence<'_>) -> Vec<Claim> {
 fn on_switchml(evidence: &Evidence<'_>) -> Vec<Claim> {
     let everywhere = ["figure-8", "figure-9"].map(|id| evidence.all(id, OVER_SWITCHML)).concat();
     vec![
-        claim(
+        Claim::new(
             "7.2.2",
             "ESA is faster than SwitchML at every point of figures 8 and 9",
             Rule::EachAbove(1.0),
             everywhere,
         )
         .isolated([evidence.settings()], &["search", "sweeps"]),
-        claim(
+        Claim::new(
             "7.2.2",
             "ESA is up to 1.89 times as fast as SwitchML",
             Rule::SomeReaches(1.89),
             evidence.all("figure-8", OVER_SWITCHML),
         )
-        .published(Published::UpTo(1.89))
+        .reported(Published::UpTo(1.89).shown())
         .isolated([evidence.settings()], &["search"]),
     ]
 }
@@ -235,12 +196,12 @@ fn on_switchml(evidence: &Evidence<'_>) -> Vec<Claim> {
 fn on_utilisation(evidence: &Evidence<'_>) -> Vec<Claim> {
     let reach = |statement, model, pair, number| {
         let samples = evidence.of_panel("figure-10", model, pair);
-        claim("7.3", statement, Rule::SomeReaches(number), samples)
-            .published(Published::Exactly(number))
+        Claim::new("7.3", statement, Rule::SomeReaches(number), samples)
+            .reported(Published::Exactly(number).shown())
     };
     let more = |statement, pair| {
         let samples = evidence.contrast("figure-10", ["A", "B"], pair);
-        claim("7.3", statement, Rule::EachAbove(1.0), samples)
+        Claim::new("7.3", statement, Rule::EachAbove(1.0), samples)
     };
     let atp: &[&str] = &["halving"];
     let switchml: &[&str] = &["search"];
@@ -288,14 +249,19 @@ fn on_utilisation(evidence: &Evidence<'_>) -> Vec<Claim> {
 fn on_preemption(evidence: &Evidence<'_>) -> Vec<Claim> {
     let over_atp = ["ESA", "always", "coin"].map(|rule| evidence.all("figure-11", (rule, "ATP")));
     let beats = |statement, other| {
-        claim("7.3", statement, Rule::EachAbove(1.0), evidence.all("figure-11", ("ESA", other)))
-            .reported("up to 1.16 over both")
-            .isolated([evidence.priorities(("ESA", other))], &["repairs"])
+        Claim::new(
+            "7.3",
+            statement,
+            Rule::EachAbove(1.0),
+            evidence.all("figure-11", ("ESA", other)),
+        )
+        .reported("up to 1.16 over both")
+        .isolated([evidence.priorities(("ESA", other))], &["repairs"])
     };
     let mixed = ["always", "coin"]
         .map(|other| evidence.contrast("figure-11", ["A and B", "A"], ("ESA", other)));
     vec![
-        claim(
+        Claim::new(
             "7.3",
             "each rule of preemption is faster than ATP in figure 11",
             Rule::EachAbove(1.0),
@@ -305,7 +271,7 @@ fn on_preemption(evidence: &Evidence<'_>) -> Vec<Claim> {
         .isolated([], &["halving"]),
         beats("priorities are faster than always preempting", "always"),
         beats("priorities are faster than a coin", "coin"),
-        claim(
+        Claim::new(
             "7.3",
             "priorities gain more over the other rules with mixed models than with model A",
             Rule::EachAbove(1.0),
@@ -319,29 +285,29 @@ fn on_preemption(evidence: &Evidence<'_>) -> Vec<Claim> {
 fn on_testbed(evidence: &Evidence<'_>) -> Vec<Claim> {
     let throughput = |statement, pair, number| {
         let samples = evidence.all("figure-7", pair);
-        claim("7.1.3", statement, Rule::SomeReaches(number), samples)
-            .published(Published::UpTo(number))
+        Claim::new("7.1.3", statement, Rule::SomeReaches(number), samples)
+            .reported(Published::UpTo(number).shown())
     };
     vec![
         throughput("ESA has up to 1.39 times the throughput of SwitchML", OVER_SWITCHML, 1.39)
             .isolated([], &["search"]),
         throughput("ESA has up to 1.18 times the throughput of ATP", OVER_ATP, 1.18)
             .isolated([], &["halving", "causes"]),
-        claim(
+        Claim::new(
             "7.1.2",
             "ESA trains VGG-16 1.15 times as fast as ATP",
             Rule::SomeReaches(1.15),
             evidence.of_panel("figure-6", "VGG-16", OVER_ATP),
         )
-        .published(Published::Exactly(1.15))
+        .reported(Published::Exactly(1.15).shown())
         .isolated([evidence.machines("VGG-16")], &["figure-6"]),
-        claim(
+        Claim::new(
             "7.1.2",
             "ESA trains ResNet-50 less than 1.01 times as fast as ATP",
             Rule::EachBelow(1.01),
             evidence.of_panel("figure-6", "ResNet-50", OVER_ATP),
         )
-        .published(Published::Below(1.01))
+        .reported(Published::Below(1.01).shown())
         .isolated([evidence.machines("ResNet-50")], &["figure-6"]),
     ]
 }
@@ -349,14 +315,14 @@ fn on_testbed(evidence: &Evidence<'_>) -> Vec<Claim> {
 /// Claims of ours about ESA with our default rules.
 fn on_memory(evidence: &Evidence<'_>) -> Vec<Claim> {
     vec![
-        claim(
+        Claim::new(
             "ours",
             "our default rules: ESA is faster than ATP at every memory, window, number of jobs and model",
             Rule::EachAbove(1.0),
             evidence.all("memory", OVER_ATP),
         )
         .isolated([], &["memory-paper", "memory-parts"]),
-        claim(
+        Claim::new(
             "ours",
             "our default rules: ESA is more than 0.95 times as fast as SwitchML there",
             Rule::EachAbove(0.95),
@@ -381,63 +347,8 @@ pub(super) fn claims(evidence: &Evidence<'_>) -> Vec<Claim> {
 
 /// The claims with their verdicts; `None` if nothing was measured about any of them.
 pub(super) fn figure(evidence: &Evidence<'_>, title: String) -> Option<Figure> {
-    let claims = claims(evidence);
-    if claims.is_empty() {
-        return None;
-    }
-    let mut table = Table::new([
-        "section",
-        "claim",
-        "the paper",
-        "verdict",
-        "ours",
-        "where",
-        "why",
-        "cause isolated in",
-    ]);
-    for claim in &claims {
-        let (ours, place) = match claim.ours() {
-            Some((interval, place)) => (Cell::Interval(interval, 2), Cell::text(place)),
-            None => (Cell::None, Cell::None),
-        };
-        let isolated = |name: &&str| match evidence.has(name) {
-            true => (*name).to_owned(),
-            false => format!("{name} (not made)"),
-        };
-        let isolated: Vec<String> = claim.isolated_in.iter().map(isolated).collect();
-        table.push(vec![
-            Cell::text(claim.section),
-            Cell::text(claim.statement),
-            if claim.paper.is_empty() { Cell::None } else { Cell::text(&claim.paper) },
-            Cell::text(claim.verdict().shown()),
-            ours,
-            place,
-            Cell::text(claim.why()),
-            if isolated.is_empty() { Cell::None } else { Cell::text(isolated.join(", ")) },
-        ]);
-    }
-    Some(Figure {
-        id: "claims".to_owned(),
-        title,
-        notes: RULES.map(str::to_owned).to_vec(),
-        table,
-        charts: Vec::new(),
-    })
+    verdict::figure("claims", title, &claims(evidence), |name| evidence.has(name))
 }
-
-/// The rules of verdicts, for readers.
-const RULES: [&str; 4] = [
-    "Each verdict is computed from 95 % confidence intervals over the seeds (Student's t; ± is half of the \
-     width). A claim about every point holds if the whole interval is on its side at each point, and fails if \
-     the whole interval is on the other side at some point. A claim that a gain reaches a number holds if the \
-     whole interval is at or above the number at some point, and fails if the whole interval is below it at \
-     each point: a greater gain than the paper's holds, too. Otherwise the claim is undecided, as it always is with one seed.",
-    "A claim depends on something if it holds in one and fails in another of the set-ups that differ in this thing \
-     only; the last column names their figure. Otherwise the verdict is that of the paper's figures.",
-    "“Ours” is the ratio that decides: the least for “at every point”, the greatest for “up to”. \
-     “Over” means that one gain was divided by another.",
-    "Intervals are those of single points. With many points, a claim about every point fails more easily by chance.",
-];
 
 #[cfg(test)]
 mod tests {

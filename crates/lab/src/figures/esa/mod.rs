@@ -22,7 +22,6 @@ mod series;
 mod store;
 mod study;
 mod sweeps;
-mod verdict;
 
 pub use measure::{Cost, Error};
 pub use series::Effort;

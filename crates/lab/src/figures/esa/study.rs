@@ -5,6 +5,7 @@ use crate::studies::training::Setup;
 use super::measure::{self, Labelled};
 use super::measured::{Measured, Quantity};
 use super::store::Store;
+use crate::figures::verdict::Sample;
 
 /// Experiments over one parameter.
 #[derive(Clone, Debug)]
@@ -167,14 +168,6 @@ impl Study {
 pub(crate) struct Results<'a> {
     pub(crate) study: &'a Study,
     pub(crate) store: &'a Store,
-}
-
-/// Values of each seed, and where they were measured.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) struct Sample {
-    /// The panel and the value of the parameter.
-    pub(crate) at: String,
-    pub(crate) values: Vec<f64>,
 }
 
 impl<'a> Results<'a> {

@@ -3,12 +3,21 @@
 //! Intervals are the 95 % confidence intervals of single points; they are not widened for claims
 //! about many points.
 
-use super::study::Sample;
 use crate::figures::interval::Interval;
+use crate::figures::page::Figure;
+use crate::figures::table::{Cell, Table};
+
+/// Values of each repetition, and where they were measured.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Sample {
+    /// The point.
+    pub(crate) at: String,
+    pub(crate) values: Vec<f64>,
+}
 
 /// What a claim says about ratios, and so when it holds.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     /// Every ratio is above this number. Holds if the whole interval is above it at every point;
     /// fails if the whole interval is below it at some point.
     EachAbove(f64),
@@ -22,7 +31,7 @@ pub(super) enum Rule {
 
 /// A verdict on samples.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Finding {
+pub(crate) enum Finding {
     Holds,
     Fails,
     /// The intervals are too wide to decide.
@@ -30,7 +39,7 @@ pub(super) enum Finding {
 }
 
 impl Finding {
-    pub(super) fn shown(self) -> &'static str {
+    pub(crate) fn shown(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::Fails => "fails",
@@ -41,7 +50,7 @@ impl Finding {
 
 impl Rule {
     /// Judges samples.
-    pub(super) fn judge(self, samples: &[Sample]) -> Finding {
+    pub(crate) fn judge(self, samples: &[Sample]) -> Finding {
         let intervals = || samples.iter().map(|sample| Interval::of(&sample.values));
         let (holds, fails) = match self {
             Self::EachAbove(number) => (
@@ -67,7 +76,7 @@ impl Rule {
     }
 
     /// The sample on which the verdict rests: the least ratio or the greatest.
-    pub(super) fn deciding(self, samples: &[Sample]) -> Option<(Interval, &str)> {
+    pub(crate) fn deciding(self, samples: &[Sample]) -> Option<(Interval, &str)> {
         let known = samples.iter().map(|one| (Interval::of(&one.values), one.at.as_str()));
         let order = |a: &(Interval, &str), b: &(Interval, &str)| a.0.mean.total_cmp(&b.0.mean);
         match self {
@@ -79,16 +88,16 @@ impl Rule {
 
 /// Set-ups that differ in one thing only: what a verdict may depend on.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Isolation {
+pub(crate) struct Isolation {
     /// What differs, for "depends on …".
-    pub(super) on: &'static str,
+    pub(crate) on: &'static str,
     /// The cases, each with its samples.
-    pub(super) cases: Vec<(String, Vec<Sample>)>,
+    pub(crate) cases: Vec<(String, Vec<Sample>)>,
 }
 
 /// A verdict on a claim.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// The same in all set-ups, as far as they decide anything.
     Is(Finding),
     /// It holds in some set-ups and fails in others: on what it depends.
@@ -96,7 +105,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Is(finding) => finding.shown().to_owned(),
             Self::DependsOn(what) => format!("depends on {}", what.join(" and on ")),
@@ -106,24 +115,50 @@ impl Verdict {
 
 /// A claim of the paper, and what we measured.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     /// Section of the paper.
-    pub(super) section: &'static str,
-    pub(super) statement: &'static str,
+    pub(crate) section: &'static str,
+    pub(crate) statement: &'static str,
     /// The paper's number, if it has one.
-    pub(super) paper: String,
-    pub(super) rule: Rule,
+    pub(crate) paper: String,
+    pub(crate) rule: Rule,
     /// Ratios in the set-up of the figures, at all points.
-    pub(super) samples: Vec<Sample>,
-    pub(super) isolations: Vec<Isolation>,
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) isolations: Vec<Isolation>,
     /// Studies that isolate the cause, whether they were made or not.
-    pub(super) isolated_in: &'static [&'static str],
+    pub(crate) isolated_in: &'static [&'static str],
 }
 
 /// Most cases that a reason lists; of more, it names one.
 const LISTED: usize = 4;
 
 impl Claim {
+    /// A claim without isolations.
+    pub(crate) fn new(
+        section: &'static str,
+        statement: &'static str,
+        rule: Rule,
+        samples: Vec<Sample>,
+    ) -> Self {
+        let (paper, isolations) = (String::new(), Vec::new());
+        Self { section, statement, paper, rule, samples, isolations, isolated_in: &[] }
+    }
+
+    /// With the paper's number or numbers, for readers.
+    pub(crate) fn reported(self, paper: impl Into<String>) -> Self {
+        Self { paper: paper.into(), ..self }
+    }
+
+    /// With set-ups that isolate causes, and the names of the studies that have them.
+    pub(crate) fn isolated(
+        mut self,
+        by: impl IntoIterator<Item = Option<Isolation>>,
+        names: &'static [&'static str],
+    ) -> Self {
+        self.isolations.extend(by.into_iter().flatten());
+        Self { isolated_in: names, ..self }
+    }
+
     /// The verdicts in the cases of an isolation.
     fn findings<'a>(&self, isolation: &'a Isolation) -> Vec<(Finding, &'a str)> {
         let of =
@@ -133,7 +168,7 @@ impl Claim {
 
     /// The verdict: that on the figures, unless the claim holds in one and fails in another of the
     /// set-ups that isolate something. The figures do not count among these: they have other points.
-    pub(super) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> Verdict {
         let depends = |isolation: &&Isolation| {
             let findings = self.findings(isolation);
             let any = |wanted| findings.iter().any(|(one, _)| *one == wanted);
@@ -148,12 +183,12 @@ impl Claim {
     }
 
     /// The ratio that decides in the set-up of the figures, and where it was measured.
-    pub(super) fn ours(&self) -> Option<(Interval, &str)> {
+    pub(crate) fn ours(&self) -> Option<(Interval, &str)> {
         self.rule.deciding(&self.samples)
     }
 
     /// Why the verdict is what it is: the verdicts in all cases.
-    pub(super) fn why(&self) -> String {
+    pub(crate) fn why(&self) -> String {
         let base = self.rule.judge(&self.samples).shown();
         let points = match self.samples.len() {
             1 => "the one point".to_owned(),
@@ -188,6 +223,65 @@ impl Claim {
         reasons.join(". ")
     }
 }
+
+/// Claims with their verdicts as a figure; `None` if there are none. `made` tells which studies were.
+pub(crate) fn figure(
+    id: &str,
+    title: String,
+    claims: &[Claim],
+    made: impl Fn(&str) -> bool,
+) -> Option<Figure> {
+    if claims.is_empty() {
+        return None;
+    }
+    let mut table = Table::new([
+        "section",
+        "claim",
+        "the paper",
+        "verdict",
+        "ours",
+        "where",
+        "why",
+        "cause isolated in",
+    ]);
+    for claim in claims {
+        let (ours, place) = match claim.ours() {
+            Some((interval, place)) => (Cell::Interval(interval, 2), Cell::text(place)),
+            None => (Cell::None, Cell::None),
+        };
+        let isolated = |name: &&str| match made(name) {
+            true => (*name).to_owned(),
+            false => format!("{name} (not made)"),
+        };
+        let isolated: Vec<String> = claim.isolated_in.iter().map(isolated).collect();
+        table.push(vec![
+            Cell::text(claim.section),
+            Cell::text(claim.statement),
+            if claim.paper.is_empty() { Cell::None } else { Cell::text(&claim.paper) },
+            Cell::text(claim.verdict().shown()),
+            ours,
+            place,
+            Cell::text(claim.why()),
+            if isolated.is_empty() { Cell::None } else { Cell::text(isolated.join(", ")) },
+        ]);
+    }
+    let notes = RULES.map(str::to_owned).to_vec();
+    Some(Figure { id: id.to_owned(), title, notes, table, charts: Vec::new() })
+}
+
+/// The rules of verdicts, for readers.
+const RULES: [&str; 4] = [
+    "Each verdict is computed from 95 % confidence intervals over the seeds (Student's t; ± is half of the \
+     width). A claim about every point holds if the whole interval is on its side at each point, and fails if \
+     the whole interval is on the other side at some point. A claim that a gain reaches a number holds if the \
+     whole interval is at or above the number at some point, and fails if the whole interval is below it at \
+     each point: a greater gain than the paper's holds, too. Otherwise the claim is undecided, as it always is with one seed.",
+    "A claim depends on something if it holds in one and fails in another of the set-ups that differ in this thing \
+     only; the last column names their figure. Otherwise the verdict is that of the paper's figures.",
+    "“Ours” is the ratio that decides: the least for “at every point”, the greatest for “up to”. \
+     “Over” means that one gain was divided by another.",
+    "Intervals are those of single points. With many points, a claim about every point fails more easily by chance.",
+];
 
 /// A sentence's first letter.
 fn capitalised(text: &str) -> String {

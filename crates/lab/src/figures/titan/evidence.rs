@@ -1,0 +1,241 @@
+//! The claims of Titan's evaluation (§V), with verdicts computed from the figures.
+
+use tributary_cluster::metrics::{Metric, Summary};
+use tributary_cluster::placement::titan::testbed::Row;
+
+use super::POLICIES;
+use crate::figures::page::Figure;
+use crate::figures::verdict::{self, Claim, Rule, Sample};
+
+/// What was measured: the results of each part that was made.
+#[derive(Debug, Default)]
+pub struct Evidence {
+    /// Summaries of each repetition, in the order of the policies.
+    pub(super) trace: Vec<Vec<Summary>>,
+    pub(super) testbed: Vec<Row>,
+    /// For each load and policy: mean waiting of large jobs in minutes, by repetition.
+    pub(super) waiting: Vec<(f64, &'static str, Vec<f64>)>,
+}
+
+/// The policies other than Titan: Elasticflow, Tiresias, HiveD.
+const OTHERS: [usize; 3] = [1, 2, 3];
+
+impl Evidence {
+    /// A metric of other policies over Titan's.
+    fn over_titan(&self, others: &[usize], metric: Metric) -> Vec<Sample> {
+        let Some(titan) = self.trace.first() else { return Vec::new() };
+        let of = |&policy: &usize| {
+            let ratio = |(one, titan): (&Summary, &Summary)| one.get(metric) / titan.get(metric);
+            let values = self.trace[policy].iter().zip(titan).map(ratio).collect();
+            Sample { at: POLICIES[policy].1.to_owned(), values }
+        };
+        others.iter().map(of).collect()
+    }
+
+    fn titan_over(&self, others: &[usize], metric: Metric) -> Vec<Sample> {
+        let turned = |sample: Sample| Sample {
+            values: sample.values.iter().map(|value| 1.0 / value).collect(),
+            ..sample
+        };
+        self.over_titan(others, metric).into_iter().map(turned).collect()
+    }
+
+    fn of_trace(&self) -> Vec<Claim> {
+        let machines = |others: &[usize]| self.over_titan(others, Metric::UsedMachines);
+        let traffic = |others: &[usize]| self.over_titan(others, Metric::Traffic);
+        vec![
+            Claim::new(
+                "V-B 1",
+                "Titan uses at least 47.9 % fewer machines than Elasticflow",
+                Rule::EachAbove(1.0 / (1.0 - 0.479)),
+                machines(&[1]),
+            )
+            .reported("1.92")
+            .isolated([], &["titan-elasticflow"]),
+            Claim::new(
+                "V-B 1",
+                "Titan uses fewer machines than Elasticflow",
+                Rule::EachAbove(1.0),
+                machines(&[1]),
+            )
+            .isolated([], &["titan-elasticflow"]),
+            Claim::new(
+                "V-B 1",
+                "Titan uses fewer machines than Tiresias",
+                Rule::EachAbove(1.0),
+                machines(&[2]),
+            )
+            .reported("1.19"),
+            Claim::new(
+                "V-B 1",
+                "Titan uses at most 4 % more machines than HiveD",
+                Rule::EachAbove(1.0 / 1.04),
+                machines(&[3]),
+            )
+            .reported("0.97"),
+            Claim::new(
+                "V-B 1",
+                "Titan costs the fewest machine hours",
+                Rule::EachAbove(1.0),
+                self.over_titan(&OTHERS, Metric::MachineHours),
+            ),
+            Claim::new(
+                "V-B 2",
+                "Elasticflow has the highest fragmentation: over Titan's",
+                Rule::EachAbove(1.0),
+                self.over_titan(&[1], Metric::Fragmentation),
+            )
+            .reported("3.26")
+            .isolated([], &["titan-elasticflow"]),
+            Claim::new(
+                "V-B 2",
+                "Titan fragments machines less than Tiresias",
+                Rule::EachAbove(1.0),
+                self.over_titan(&[2], Metric::Fragmentation),
+            )
+            .reported("1.66"),
+            Claim::new(
+                "V-B 3",
+                "Elasticflow communicates less than Titan",
+                Rule::EachBelow(1.0),
+                traffic(&[1]),
+            ),
+            Claim::new(
+                "V-B 3",
+                "Tiresias communicates at least 1.68 times as much as Titan",
+                Rule::EachAbove(1.68),
+                traffic(&[2]),
+            )
+            .reported("1.68"),
+            Claim::new(
+                "V-B 3",
+                "HiveD communicates at least 4.26 times as much as Titan",
+                Rule::EachAbove(4.26),
+                traffic(&[3]),
+            )
+            .reported("4.26"),
+            Claim::new(
+                "V-B 3",
+                "Titan communicates less than Tiresias and HiveD",
+                Rule::EachAbove(1.0),
+                traffic(&[2, 3]),
+            ),
+            Claim::new(
+                "V-B 4",
+                "Titan has a profit rate of at least 1.227 times that of each other policy",
+                Rule::EachAbove(1.227),
+                self.titan_over(&OTHERS, Metric::ProfitRate),
+            )
+            .reported("1.227 to 12"),
+            Claim::new(
+                "V-B 4",
+                "Titan has the highest profit rate",
+                Rule::EachAbove(1.0),
+                self.titan_over(&OTHERS, Metric::ProfitRate),
+            ),
+        ]
+    }
+
+    /// A testbed has no repetitions: it is the same each time.
+    fn of_testbed(&self) -> Vec<Claim> {
+        let ratios = |of: &dyn Fn(&Row) -> f64, others: &[&str]| -> Vec<Sample> {
+            let titan = |row: &Row| {
+                let same = |one: &&Row| {
+                    one.policy == "Titan" && (one.model, one.workers) == (row.model, row.workers)
+                };
+                self.testbed.iter().find(same).map_or(f64::NAN, of)
+            };
+            let rows = self.testbed.iter().filter(|row| others.contains(&row.policy));
+            rows.map(|row| {
+                let value = of(row) / titan(row);
+                let at = format!("{}, {} workers, {}", row.model, row.workers, row.policy);
+                Sample { at, values: vec![value; 2] }
+            })
+            .collect()
+        };
+        let others = ["Elasticflow", "Tiresias", "HiveD"];
+        vec![
+            Claim::new(
+                "V-C 5",
+                "testbed: Titan needs the fewest machine hours, for all models and numbers of workers",
+                Rule::EachAbove(0.9999),
+                ratios(&|row| row.machine_hours, &others),
+            ),
+            Claim::new(
+                "V-C 5",
+                "testbed: up to 29.7 % fewer machine hours than another policy",
+                Rule::SomeReaches(1.0 / (1.0 - 0.297)),
+                ratios(&|row| row.machine_hours, &others),
+            )
+            .reported("1.42"),
+            Claim::new(
+                "V-C 6",
+                "testbed: Elasticflow always has the highest throughput: over Titan's",
+                Rule::EachAbove(0.9999),
+                ratios(&|row| row.images_per_s, &["Elasticflow"]),
+            ),
+            Claim::new(
+                "V-C 6",
+                "testbed: Titan has at least 0.993 of Elasticflow's throughput",
+                Rule::EachBelow(1.0 / 0.993),
+                ratios(&|row| row.images_per_s, &["Elasticflow"]),
+            )
+            .reported("0.993 with 12 workers"),
+            Claim::new(
+                "V-C 7",
+                "testbed: Elasticflow communicates least in an epoch: over Titan's",
+                Rule::EachBelow(1.0001),
+                ratios(&|row| row.communication_s, &["Elasticflow"]),
+            )
+            .reported("0.97 (8.4 and 8.7 s)"),
+        ]
+    }
+
+    fn of_premise(&self) -> Vec<Claim> {
+        let of = |name: &str, load: f64| {
+            self.waiting.iter().find(|one| one.0 == load && one.1 == name).map(|one| &one.2)
+        };
+        let loads: Vec<f64> =
+            self.waiting.iter().filter(|one| one.1 == "Titan").map(|one| one.0).collect();
+        let added = |load: f64| {
+            let (strict, titan) = (of("strict consolidation", load)?, of("Titan", load)?);
+            let values = strict.iter().zip(titan).map(|(strict, titan)| strict - titan).collect();
+            Some(Sample { at: format!("load {load}"), values })
+        };
+        vec![
+            Claim::new(
+                "II-A",
+                "the premise: large jobs that are not spread wait longer for it than Titan's, in minutes, at every load",
+                Rule::EachAbove(0.0),
+                loads.iter().copied().filter_map(added).collect(),
+            )
+            .isolated([], &["titan-waiting"]),
+            Claim::new(
+                "II-A",
+                "the premise: such jobs wait at least 50 minutes longer, at some load",
+                Rule::SomeReaches(50.0),
+                loads.iter().copied().filter_map(added).collect(),
+            )
+            .reported("over 3 000 s, in ByteDance's cluster")
+            .isolated([], &["titan-waiting"]),
+        ]
+    }
+}
+
+/// The claims about which something was measured.
+#[must_use]
+pub fn claims(evidence: &Evidence) -> Option<Figure> {
+    let all = [evidence.of_trace(), evidence.of_testbed(), evidence.of_premise()];
+    let claims: Vec<Claim> =
+        all.into_iter().flatten().filter(|claim| !claim.samples.is_empty()).collect();
+    let made = |name: &str| name == "titan-waiting" && !evidence.waiting.is_empty();
+    let mut figure =
+        verdict::figure("titan-claims", "Titan: claims and verdicts".to_owned(), &claims, made)?;
+    figure.notes.insert(
+        0,
+        "Numbers are those of the other policy over Titan's, for the profit rate Titan's over the other's. The testbed is \
+         computed and has no spread."
+            .to_owned(),
+    );
+    Some(figure)
+}
