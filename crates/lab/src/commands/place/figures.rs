@@ -50,7 +50,7 @@ pub(crate) struct FiguresArgs {
     /// Make also what the paper does not have and the verdicts do not need.
     #[arg(long, conflicts_with = "figure")]
     ours: bool,
-    /// Repetitions, each with another section of the trace and other models. Default 3; with --quick,
+    /// Repetitions, each with another section of the trace and other models. Default 5; with --quick,
     /// 2.
     #[arg(long, value_name = "N")]
     seeds: Option<u64>,
@@ -120,7 +120,7 @@ enum OfNetPack {
 /// # Errors
 /// One line that describes the problem.
 pub(crate) fn run(args: &FiguresArgs) -> Result<()> {
-    let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 3 });
+    let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 5 });
     for (option, seeds) in [("--seeds", Some(seeds)), ("--testbed-seeds", args.testbed_seeds)] {
         let seeds = seeds.unwrap_or(1);
         ensure!((1..=SEEDS_MAX).contains(&seeds), "{option} {seeds}: choose 1 to {SEEDS_MAX}");

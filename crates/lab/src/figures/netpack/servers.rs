@@ -71,10 +71,10 @@ pub(super) fn figures(
         Sweep {
             id: "netpack-arrivals",
             title: "Completion time on the testbed by load",
-            note: "GPU-time of the jobs over that of the cluster while they arrive; Poisson demand.",
+            note: "The load is that of the first column; Poisson demand.",
             policies: swept(),
-            points: with(testbed, &["0.3", "0.6", "0.9", "1.2"], |point, at| {
-                point.workload.load = Some([0.3, 0.6, 0.9, 1.2][at]);
+            points: with(testbed, &["0.3", "0.5", "0.7", "0.9"], |point, at| {
+                point.workload.load = Some([0.3, 0.5, 0.7, 0.9][at]);
             }),
         },
         Sweep {

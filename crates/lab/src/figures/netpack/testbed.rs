@@ -9,7 +9,7 @@ use tributary_cluster::simulate::Options;
 use tributary_cluster::trace::Demand;
 use tributary_cluster::{Cluster, Shape};
 
-use super::{LOAD, POLICIES, demands, point};
+use super::{POLICIES, demands, point};
 use crate::figures::agreement::Agreement;
 use crate::figures::chart::{Chart, Marks};
 use crate::figures::page::Figure;
@@ -236,7 +236,7 @@ impl Runs {
              mark of congestion over what a link has under way, bounds of windows over the same, the \
              retransmission timeout over the round trip, and what jobs compute over what they send. {sets} sets of \
              senders were measured, {:.1} million frames; the standard error of a rate is {:.1} % of the link on \
-             average, {:.1} % at most. Load {LOAD}.",
+             average, {:.1} % at most.",
             hops as f64 / 1e6,
             100.0 * errors.sum::<f64>() / sets.max(1) as f64,
             100.0 * greatest,
