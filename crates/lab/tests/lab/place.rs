@@ -65,6 +65,23 @@ fn all_policies_over_a_trace_as_tables_plots_and_a_page() {
     assert!(runs.iter().all(|run| run["finished_jobs"] == 4.0));
 }
 
+/// An option sets a rule for all policies, a suffix for one.
+#[test]
+fn rules_are_exchanged_in_policies() {
+    let run = |args: &[&str]| {
+        let fixed = ["place", "--jobs", "40", "--policy"];
+        succeed(&fixed.iter().chain(args).copied().collect::<Vec<_>>())
+    };
+    let by_option =
+        run(&["netpack,tetris:fifo,titan", "--queue", "shortest", "--servers", "apart"]);
+    for name in ["netpack:shortest:apart", "tetris:fifo:apart", "titan:shortest:apart"] {
+        assert!(by_option.contains(name), "{name}: {by_option}");
+    }
+    let by_suffix = run(&["netpack:shortest:apart,tetris:fifo:apart,titan:shortest:apart"]);
+    assert_eq!(by_option, by_suffix);
+    assert!(run(&["all", "--racks", "racks-first"]).contains("comb:racks-first"));
+}
+
 #[test]
 fn the_same_seed_gives_the_same_table() {
     let run = || succeed(&["place", "--jobs", "60", "--policy", "netpack,tetris", "--seeds", "2"]);
@@ -122,10 +139,24 @@ fn impossible_requests_are_reported_in_one_line() {
     }
     let line = fail(&["place", "--json-out", "no-such-directory/measures.json"]);
     assert!(line.contains("measures.json: there is no such directory"), "{line}");
-    let line = fail(&["place", "--policy", "netpack, best"]);
-    assert!(line.contains("--policy best: there are netpack, "), "{line}");
-    let line = fail(&["place", "--policy", "best"]);
-    assert!(line.contains("--policy best: there are netpack, "), "{line}");
+    for policies in ["best", "netpack, best", "best:fifo"] {
+        let line = fail(&["place", "--policy", policies]);
+        assert!(line.contains("no policy is called `best`; there are netpack, "), "{line}");
+    }
+    for (args, problem) in [
+        (
+            ["--policy", "tetris:near"],
+            "--policy tetris:near: there is no rule `near`; there are fifo, ",
+        ),
+        (["--queue", "lifo"], "--queue lifo: there are fifo, knapsack, shortest"),
+        (["--servers", "apart,beside"], "`beside` is the second rule of its kind"),
+        (["--policy", "titan:racks-first"], "places ranks without regard to racks"),
+    ] {
+        let line = fail(&["place", args[0], args[1]]);
+        assert!(line.contains(problem), "{line}");
+    }
+    let line = fail(&["place", "figures", "titan", "--figure", "13"]);
+    assert!(line.contains("--figure 13: there are trace, testbed, waiting, elasticflow"), "{line}");
     let line = fail(&["place", "--load", "0"]);
     assert!(line.contains("--load"), "{line}");
     let line = fail(&["place", "--seeds", "0"]);

@@ -148,6 +148,7 @@ fn of_netpack(args: &FiguresArgs, seeds: u64) -> Result<()> {
     })?;
     let effort = netpack::Effort {
         simulated: if args.quick { 200 } else { 1_000 },
+        servers: if args.quick { 1_008 } else { 10_000 },
         testbed: args.on_testbed(seeds),
     };
     let mut evidence = netpack::Evidence::default();
