@@ -24,8 +24,6 @@ pub enum Reading {
     /// Jobs of several GPUs do not share machines: a job gets idle machines, and their other GPUs
     /// stay idle until it ends. Jobs of one GPU fill machines together.
     Dedicated,
-    /// No job shares a machine, not even one of one GPU.
-    Alone,
     /// Best fit, but only on as few machines as would hold the job if they were idle: a job waits for
     /// them rather than be spread. It is not in the paper, whose premise it tests: that fragmented
     /// GPUs make jobs wait.
@@ -78,7 +76,6 @@ impl Elasticflow {
             Reading::PowersOfTwo => (power_of_two, false),
             Reading::WholeMachines => (power_of_two, power_of_two > largest),
             Reading::Dedicated => (job.gpus, job.gpus > 1),
-            Reading::Alone => (job.gpus, true),
         };
         let mut machines = self.machines(state);
         machines.retain(|machine| !whole || machine.free == size(machine.server));
@@ -207,15 +204,13 @@ mod tests {
     fn a_job_with_its_own_machine_keeps_others_out() {
         let cluster = cluster(2, 4);
         let pending = |id, gpus| Pending { job: job(id, gpus), value: 1.0 };
-        for (reading, single) in [(Reading::Dedicated, true), (Reading::Alone, false)] {
-            let mut policy = Elasticflow::new(Collective::Ring, reading);
-            let mut state = State::new(&cluster);
-            let jobs = [pending(1, 2), pending(2, 1), pending(3, 1), pending(4, 2)];
-            policy.place(&mut Round::new(&mut state), &jobs);
-            let runs = |id| state.running().contains_key(&JobId(id));
-            assert_eq!([1, 2, 3, 4].map(runs), [true, true, single, false], "{reading:?}");
-            assert_eq!(policy.held(JobId(1)), 2);
-        }
+        let mut policy = Elasticflow::new(Collective::Ring, Reading::Dedicated);
+        let mut state = State::new(&cluster);
+        let jobs = [pending(1, 2), pending(2, 1), pending(3, 1), pending(4, 2)];
+        policy.place(&mut Round::new(&mut state), &jobs);
+        let runs = |id| state.running().contains_key(&JobId(id));
+        assert_eq!([1, 2, 3, 4].map(runs), [true, true, true, false]);
+        assert_eq!(policy.held(JobId(1)), 2);
     }
 
     #[test]

@@ -63,8 +63,8 @@ pub const NAMES: &[&str] = &[
 /// parameter server.
 ///
 /// [`by_name`] also knows the other [readings](elasticflow::Reading) of Elasticflow:
-/// `elasticflow-best-fit`, `elasticflow-whole-machines`, `elasticflow-dedicated`,
-/// `elasticflow-alone` and `elasticflow-strict`, and `slurm`, the placement of Slurm itself.
+/// `elasticflow-best-fit`, `elasticflow-whole-machines`, `elasticflow-dedicated`
+/// and `elasticflow-strict`, and `slurm`, the placement of Slurm itself.
 pub const ALL_REDUCE_NAMES: &[&str] = &["titan", "elasticflow", "hived", "tiresias"];
 
 /// Creates a policy by its name. A policy for all-reduce gets the default collective.
@@ -175,7 +175,6 @@ pub fn all_reduce(name: &str, collective: Collective) -> Option<Box<dyn Policy>>
         "elasticflow-best-fit" => elasticflow(Reading::BestFit),
         "elasticflow-whole-machines" => elasticflow(Reading::WholeMachines),
         "elasticflow-dedicated" => elasticflow(Reading::Dedicated),
-        "elasticflow-alone" => elasticflow(Reading::Alone),
         "elasticflow-strict" => elasticflow(Reading::Strict),
         "hived" => Box::new(HiveD::new(collective)),
         "tiresias" => Box::new(Tiresias::new(collective)),

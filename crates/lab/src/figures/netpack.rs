@@ -35,7 +35,7 @@ use crate::figures::workload::Workload;
 
 use testbed::Runs;
 
-pub use evidence::{Evidence, claims};
+pub use evidence::{Deviation, Evidence, claims};
 pub use testbed::{Testbed, Timing};
 
 /// NetPack and its baselines in most figures.
@@ -74,6 +74,9 @@ pub const LOAD: f64 = 0.9;
 /// The same with synthetic demands, whose jobs mostly need several servers: summing makes them about half as
 /// fast, so that they keep about 0.8 of the GPUs busy.
 pub const SPREAD_LOAD: f64 = 0.5;
+
+/// The same where jobs come faster than the cluster can run them.
+const SATURATED: f64 = 1.5;
 
 /// How much to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -484,14 +487,13 @@ fn parts_of(experiment: &Experiment<'_>, effort: &Effort) -> Result<Results, Run
         point("simulated, Poisson, 5:1", simulated(5.0), effort.simulated, demand),
     ];
     let large = experiment.run(&of_simulator, &policies, Options::default())?;
-    let workload = Workload {
-        jobs: experiment.trace.submissions.len() * 2 / 5,
-        load: None,
-        demand: None,
-        compute: 1.0,
+    let of_all = |label: &str, load| {
+        let jobs = experiment.trace.submissions.len() * 2 / 5;
+        let workload = Workload { jobs, load, demand: None, compute: 1.0 };
+        Point { workload, ..point(label, simulated(1.0), 0, None) }
     };
-    let whole = Point { workload, ..point("whole trace", simulated(1.0), 0, None) };
-    let whole = experiment.repeated(1).run(&[whole], &policies, Options::default())?;
+    let whole = [of_all("whole trace", None), of_all("whole trace, saturated", Some(SATURATED))];
+    let whole = experiment.repeated(1).run(&whole, &policies, Options::default())?;
     Ok(small.and(large).and(whole))
 }
 

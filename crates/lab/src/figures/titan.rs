@@ -17,6 +17,8 @@ use crate::figures::sweep::Experiment;
 use crate::figures::table::{Cell, Table};
 use crate::figures::workload::{Drawn, Workload};
 
+use evidence::Reading;
+
 pub use evidence::{Evidence, claims};
 
 /// Titan and its baselines, with their names here and in the paper.
@@ -60,7 +62,7 @@ pub enum Part {
     Testbed,
     /// Whether fragmentation makes jobs wait.
     Waiting,
-    /// Ours: readings of Elasticflow.
+    /// Readings of Elasticflow.
     Elasticflow,
 }
 
@@ -72,12 +74,6 @@ impl Part {
         ("waiting", Self::Waiting),
         ("elasticflow", Self::Elasticflow),
     ];
-
-    /// Whether the paper has it, or the verdicts need it.
-    #[must_use]
-    pub fn is_usual(self) -> bool {
-        self != Self::Elasticflow
-    }
 
     /// Makes its figures with this number of measured jobs, and keeps what the claims need.
     ///
@@ -94,8 +90,7 @@ impl Part {
             Self::Trace => over_time(experiment, jobs, evidence)?,
             Self::Testbed => of_testbed(evidence)?,
             Self::Waiting => vec![waiting(experiment, jobs, evidence)?],
-            // Rows that keep jobs apart overload the cluster.
-            Self::Elasticflow => vec![readings(experiment, jobs / 4)?],
+            Self::Elasticflow => vec![readings(experiment, jobs, evidence)?],
         })
     }
 }
@@ -306,7 +301,9 @@ fn waiting(
         id: "titan-waiting".to_owned(),
         title: "Whether fragmented GPUs make jobs wait".to_owned(),
         notes: vec![
-            "§II-A: fragmentation makes large jobs wait. The paper's simulation does not show it: a policy that spreads              jobs starts each as soon as there are GPUs anywhere. Strict consolidation never uses more machines for a job              than it needs, and so has all the waiting that fragmentation causes; its difference from the others is that."
+            "§II-A: fragmentation makes large jobs wait. The paper's simulation does not show it: a policy that spreads \
+             jobs starts each as soon as there are GPUs anywhere. Strict consolidation never uses more machines for a job \
+             than it needs, and so has all the waiting that fragmentation causes; its difference from the others is that."
                 .to_owned(),
             about(experiment, jobs, "the load of the first column"),
         ],
@@ -316,7 +313,11 @@ fn waiting(
 }
 
 /// Not in the paper: which reading of Elasticflow gives the paper's order of used machines.
-fn readings(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError> {
+fn readings(
+    experiment: &Experiment<'_>,
+    jobs: usize,
+    evidence: &mut Evidence,
+) -> Result<Figure, RunError> {
     let cluster = cluster();
     let drawn = draw(experiment, jobs, &cluster, LOAD);
     let scaled = |factor: fn(u32) -> u32| -> Vec<Drawn> {
@@ -333,7 +334,7 @@ fn readings(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError
     };
     let (rounded, doubled) = (scaled(u32::next_power_of_two), scaled(|gpus| 2 * gpus));
     let of = drawn.as_slice();
-    let shown: [(&str, &str, &[Drawn]); 8] = [
+    let shown: [(&str, &str, &[Drawn]); 7] = [
         ("Titan", "titan", of),
         ("Elasticflow, best fit (§V-A)", "elasticflow-best-fit", of),
         ("Elasticflow, powers of two held (§II-A; the other figures)", "elasticflow", of),
@@ -341,7 +342,6 @@ fn readings(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError
         ("Elasticflow, powers of two at work: fewer iterations", "elasticflow-best-fit", &rounded),
         ("Elasticflow, twice the GPUs, half the iterations", "elasticflow-best-fit", &doubled),
         ("Elasticflow, own machines for jobs of several GPUs", "elasticflow-dedicated", of),
-        ("Elasticflow, own machines for all jobs", "elasticflow-alone", of),
     ];
     let all: Vec<_> = shown.iter().map(|&(_, policy, drawn)| (policy, drawn)).collect();
     let outcomes = outcomes(experiment, &cluster, &all)?;
@@ -357,10 +357,18 @@ fn readings(experiment: &Experiment<'_>, jobs: usize) -> Result<Figure, RunError
     let values = |runs: &[Outcome], metric: Metric, unit: f64| -> Vec<f64> {
         runs.iter().map(|run| metric.of(run) / unit).collect()
     };
-    let titan = values(per_policy[0], Metric::UsedMachines, 1.0);
+    let over_titan = |runs: &[Outcome], metric| -> Vec<f64> {
+        let titan = per_policy[0].iter().map(|run| Metric::of(metric, run));
+        runs.iter().zip(titan).map(|(run, titan)| Metric::of(metric, run) / titan).collect()
+    };
     for ((label, ..), runs) in shown.iter().zip(&per_policy) {
         let used = values(runs, Metric::UsedMachines, 1.0);
-        let ratios: Vec<f64> = used.iter().zip(&titan).map(|(one, titan)| one / titan).collect();
+        let ratios = over_titan(runs, Metric::UsedMachines);
+        evidence.readings.push(Reading {
+            name: label,
+            machines: ratios.clone(),
+            fragmentation: over_titan(runs, Metric::Fragmentation),
+        });
         let cell = |values: &[f64], digits| Cell::Interval(Interval::of(values), digits);
         table.push(vec![
             Cell::text(*label),

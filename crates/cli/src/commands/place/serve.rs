@@ -154,7 +154,7 @@ mod tests {
         let site = "network = \"n.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n";
         let site = Site::parse(site, network).unwrap();
         let policy = |name| policy(&site, name);
-        for name in ["slurm", "titan", "elasticflow", "elasticflow-alone", "hived", "tiresias"] {
+        for name in ["slurm", "titan", "elasticflow", "elasticflow-strict", "hived", "tiresias"] {
             let error = policy(name).err().map(|error| error.to_string()).unwrap_or_default();
             assert!(error.contains("without a parameter server; choose one of netpack"), "{error}");
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tributary_cluster::metrics::Spread;
+use tributary_lab::figures::netpack::{Deviation, Evidence};
 use tributary_lab::figures::{Cell, Chart, Figure, Line, Marks, Scale, Table};
 use tributary_lab::studies::sharing::Rack;
 
@@ -16,12 +17,12 @@ const PAT_RATIOS: [f64; 9] = [0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0];
 /// §6.4: throughput of a job.
 const RATE_GBPS: f64 = 10.0;
 
-/// Figures 14 and 15.
-pub(super) fn figures() -> Result<Vec<Figure>> {
-    Ok(vec![ratios()?, timeline()?])
+/// Figures 14 and 15, whose deviations become evidence.
+pub(super) fn figures(evidence: &mut Evidence) -> Result<Vec<Figure>> {
+    Ok(vec![ratios(&mut evidence.memory)?, timeline(&mut evidence.bandwidth)?])
 }
 
-fn ratios() -> Result<Figure> {
+fn ratios(deviations: &mut Vec<Deviation>) -> Result<Figure> {
     let mut table =
         Table::new(["jobs", "PAT ratio", "estimate", "measured, each job", "measured - estimate"]);
     let mut lines: Vec<Line> = Vec::new();
@@ -33,6 +34,10 @@ fn ratios() -> Result<Figure> {
             let ratios: Vec<f64> = last.shares.iter().map(|share| share.ratio()).collect();
             let measured = Spread::of(&ratios);
             let estimate = (pat_ratio / f64::from(jobs)).min(1.0);
+            for ratio in &ratios {
+                let at = format!("jobs: {jobs}, memory: {pat_ratio}");
+                deviations.push(Deviation { at, by: (ratio - estimate).abs() });
+            }
             let each: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.3}")).collect();
             table.push(vec![
                 Cell::Number(f64::from(jobs), 0),
@@ -70,7 +75,7 @@ fn ratios() -> Result<Figure> {
     })
 }
 
-fn timeline() -> Result<Figure> {
+fn timeline(deviations: &mut Vec<Deviation>) -> Result<Figure> {
     let rack = Rack::figure_15();
     let samples = rack.samples(MS / 2, 8 * MS)?;
     let mut table = Table::new(["time, ms", "job", "estimate, Gb/s", "measured, Gb/s"]);
@@ -79,12 +84,19 @@ fn timeline() -> Result<Figure> {
         (0..jobs).map(|job| (format!("job {job}, measured"), Vec::new())).collect();
     let mut expected: Vec<Line> =
         (0..jobs).map(|job| (format!("job {job}, estimate"), Vec::new())).collect();
-    for (sample, running) in samples.iter().zip(rack.running(&samples)) {
+    let running = rack.running(&samples);
+    for (at, (sample, now)) in samples.iter().zip(&running).enumerate() {
         let ms = sample.until.as_secs_f64() * 1e3;
         // While a job starts or ends there is no single state to estimate.
-        let estimates = running.map(|running| rack.estimate(&running));
+        let estimates = now.as_ref().map(|running| rack.estimate(running));
+        // For a millisecond before this span, and in it.
+        let settled = at >= 2 && running[at - 2..at].iter().all(|before| before == now);
         for (job, share) in sample.shares.iter().enumerate() {
             let estimate = estimates.as_ref().map(|all| all[job].rate_gbps);
+            if let Some(rate) = estimate.filter(|&rate| settled && rate > 0.0) {
+                let at = format!("job {job}, {ms} ms");
+                deviations.push(Deviation { at, by: (share.rate_gbps / rate - 1.0).abs() });
+            }
             table.push(vec![
                 Cell::Number(ms, 1),
                 Cell::Number(job as f64, 0),

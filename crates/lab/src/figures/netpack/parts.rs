@@ -9,7 +9,7 @@ use crate::figures::sweep::Results;
 use crate::figures::table::{Cell, Table};
 
 /// What a row has exchanged, and the policy. The first is that to which the others are compared.
-const ROWS: [(&str, &str); 26] = [
+const ROWS: [(&str, &str); 30] = [
     ("NetPack", "netpack"),
     ("queue", "netpack:fifo"),
     ("queue", "netpack:shortest"),
@@ -25,6 +25,10 @@ const ROWS: [(&str, &str); 26] = [
     ("placement", "least-fragmentation:knapsack"),
     ("placement", "optimus:knapsack"),
     ("placement", "tetris:knapsack"),
+    ("placement; parameter servers may share", "gpu-balance:knapsack:shared"),
+    ("placement; parameter servers may share", "flow-balance:knapsack:shared"),
+    ("placement; parameter servers may share", "least-fragmentation:knapsack:shared"),
+    ("placement; parameter servers may share", "tetris:knapsack:shared"),
     ("placement, parameter servers alike", "gpu-balance:knapsack:apart:by-count"),
     ("placement, parameter servers alike", "flow-balance:knapsack:apart:by-count"),
     ("placement, parameter servers alike", "least-fragmentation:knapsack:apart:by-count"),

@@ -5,7 +5,7 @@ use tributary_cluster::placement::titan::testbed::Row;
 
 use super::POLICIES;
 use crate::figures::page::Figure;
-use crate::figures::verdict::{self, Claim, Rule, Sample};
+use crate::figures::verdict::{self, Claim, Isolation, Rule, Sample};
 
 /// What was measured: the results of each part that was made.
 #[derive(Debug, Default)]
@@ -15,6 +15,16 @@ pub struct Evidence {
     pub(super) testbed: Vec<Row>,
     /// For each load and policy: mean waiting of large jobs in minutes, by repetition.
     pub(super) waiting: Vec<(f64, &'static str, Vec<f64>)>,
+    /// Titan, and Elasticflow in each reading.
+    pub(super) readings: Vec<Reading>,
+}
+
+/// What was measured of a reading of Elasticflow, over Titan's, by repetition.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub(super) name: &'static str,
+    pub(super) machines: Vec<f64>,
+    pub(super) fragmentation: Vec<f64>,
 }
 
 /// The policies other than Titan: Elasticflow, Tiresias, HiveD.
@@ -40,7 +50,20 @@ impl Evidence {
         self.over_titan(others, metric).into_iter().map(turned).collect()
     }
 
+    /// The readings of Elasticflow.
+    fn by_reading(&self, of: fn(&Reading) -> &Vec<f64>) -> [Option<Isolation>; 1] {
+        let cases = self.readings.iter().filter(|reading| reading.name != "Titan");
+        let case = |reading: &Reading| {
+            let sample = Sample { at: reading.name.to_owned(), values: of(reading).clone() };
+            (reading.name.to_owned(), vec![sample])
+        };
+        let cases: Vec<_> = cases.map(case).collect();
+        let on = "the reading of Elasticflow (titan-elasticflow)";
+        [(!cases.is_empty()).then_some(Isolation { on, cases })]
+    }
+
     fn of_trace(&self) -> Vec<Claim> {
+        let by_machines = || self.by_reading(|reading| &reading.machines);
         let machines = |others: &[usize]| self.over_titan(others, Metric::UsedMachines);
         let traffic = |others: &[usize]| self.over_titan(others, Metric::Traffic);
         vec![
@@ -51,14 +74,14 @@ impl Evidence {
                 machines(&[1]),
             )
             .reported("1.92")
-            .isolated([], &["titan-elasticflow"]),
+            .isolated(by_machines(), &["titan-elasticflow"]),
             Claim::new(
                 "V-B 1",
                 "Titan uses fewer machines than Elasticflow",
                 Rule::EachAbove(1.0),
                 machines(&[1]),
             )
-            .isolated([], &["titan-elasticflow"]),
+            .isolated(by_machines(), &["titan-elasticflow"]),
             Claim::new(
                 "V-B 1",
                 "Titan uses fewer machines than Tiresias",
@@ -86,7 +109,7 @@ impl Evidence {
                 self.over_titan(&[1], Metric::Fragmentation),
             )
             .reported("3.26")
-            .isolated([], &["titan-elasticflow"]),
+            .isolated(self.by_reading(|reading| &reading.fragmentation), &["titan-elasticflow"]),
             Claim::new(
                 "V-B 2",
                 "Titan fragments machines less than Tiresias",
@@ -154,6 +177,10 @@ impl Evidence {
             .collect()
         };
         let others = ["Elasticflow", "Tiresias", "HiveD"];
+        let at_eight = |policy| -> Vec<Sample> {
+            let times = ratios(&|row| 1.0 / row.images_per_s, &[policy]);
+            times.into_iter().filter(|sample| sample.at.starts_with("ResNet-50, 8 ")).collect()
+        };
         vec![
             Claim::new(
                 "V-C 5",
@@ -181,6 +208,20 @@ impl Evidence {
                 ratios(&|row| row.images_per_s, &["Elasticflow"]),
             )
             .reported("0.993 with 12 workers"),
+            Claim::new(
+                "V-C 7",
+                "testbed, ResNet-50, 8 workers: HiveD needs at least 1.42 times Titan's time for all epochs (figure 12)",
+                Rule::EachAbove(1.42),
+                at_eight("HiveD"),
+            )
+            .reported("1.42 (4 964 and 3 486 s)"),
+            Claim::new(
+                "V-C 7",
+                "testbed, ResNet-50, 8 workers: Titan needs at most 1.11 times Elasticflow's time (figure 12): over Titan's",
+                Rule::EachAbove(1.0 / 1.11),
+                at_eight("Elasticflow"),
+            )
+            .reported("0.90 (3 147 and 3 486 s)"),
             Claim::new(
                 "V-C 7",
                 "testbed: Elasticflow communicates least in an epoch: over Titan's",
@@ -228,7 +269,10 @@ pub fn claims(evidence: &Evidence) -> Option<Figure> {
     let all = [evidence.of_trace(), evidence.of_testbed(), evidence.of_premise()];
     let claims: Vec<Claim> =
         all.into_iter().flatten().filter(|claim| !claim.samples.is_empty()).collect();
-    let made = |name: &str| name == "titan-waiting" && !evidence.waiting.is_empty();
+    let made = |name: &str| match name {
+        "titan-waiting" => !evidence.waiting.is_empty(),
+        _ => !evidence.readings.is_empty(),
+    };
     let mut figure =
         verdict::figure("titan-claims", "Titan: claims and verdicts".to_owned(), &claims, made)?;
     figure.notes.insert(
