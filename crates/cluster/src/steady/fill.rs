@@ -23,6 +23,8 @@ struct Gauge {
     /// Gb/s that it loses per Gb/s by which the rates rise.
     users: u32,
     full: bool,
+    /// Whether it is full at `since_gbps`, whoever uses it.
+    held: bool,
 }
 
 impl Gauge {
@@ -33,6 +35,9 @@ impl Gauge {
 
     /// Accounts for the use until now.
     fn advance(&mut self, water_gbps: f64) {
+        if self.held {
+            return;
+        }
         self.left_gbps -= (water_gbps - self.since_gbps) * f64::from(self.users);
         self.since_gbps = water_gbps;
     }
@@ -49,6 +54,18 @@ pub(super) struct Filling<'a> {
     pub(super) jobs: &'a [u32],
     /// All resources of these jobs, with the capacity that is left for them.
     pub(super) left_gbps: &'a [(Resource, f64)],
+    /// Their other resources: memory that runs out at a level which these jobs do not move.
+    pub(super) held_gbps: &'a [(Resource, f64)],
+}
+
+impl Filling<'_> {
+    /// Sets the levels of the held memory.
+    fn set_held(&mut self, level: impl Fn(f64) -> f64) {
+        for &(memory, level_gbps) in self.held_gbps {
+            let rack = self.resources.as_memory(memory).expect("only memory is held");
+            self.level_gbps[rack.at()] = level(level_gbps);
+        }
+    }
 }
 
 /// Computes the filling. It is reused to keep its memory.
@@ -92,6 +109,7 @@ impl Filler {
             gauge.full = true;
             self.overflow(filling, resource, water_gbps);
         }
+        filling.set_held(|level_gbps| level_gbps);
     }
 
     fn begin(&mut self, filling: &mut Filling<'_>) {
@@ -101,6 +119,11 @@ impl Filler {
                 filling.level_gbps[rack.at()] = f64::INFINITY;
             }
         }
+        for &(memory, level_gbps) in filling.held_gbps {
+            self.gauges[memory.at()] =
+                Gauge { since_gbps: level_gbps, held: true, ..Gauge::default() };
+        }
+        filling.set_held(|_| f64::INFINITY);
         self.rising.resize(filling.flowing.len(), false);
         for &job in filling.jobs {
             self.rising[job as usize] = true;
@@ -110,7 +133,8 @@ impl Filler {
         self.left = filling.jobs.len();
         let mut entries = std::mem::take(&mut self.queue).into_vec();
         entries.clear();
-        entries.extend(filling.left_gbps.iter().filter_map(|&(resource, _)| {
+        let resources = filling.left_gbps.iter().chain(filling.held_gbps);
+        entries.extend(resources.filter_map(|&(resource, _)| {
             let gauge = &self.gauges[resource.at()];
             (gauge.users > 0).then(|| Reverse((gauge.full_at_gbps().to_bits(), resource)))
         }));

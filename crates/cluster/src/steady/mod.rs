@@ -51,6 +51,10 @@ pub struct SteadyNetwork {
     available_gbps: Vec<f64>,
     /// By resource: number of flows.
     flows: Vec<u32>,
+    /// Number of times that it has settled.
+    settlements: u64,
+    /// Servers whose links were used differently after the last of them.
+    changed: Vec<ServerIndex>,
 }
 
 /// A job that uses the network.
@@ -80,6 +84,8 @@ impl SteadyNetwork {
             level_gbps: vec![f64::INFINITY; resources.racks()],
             available_gbps: resources.capacity_gbps.clone(),
             flows: vec![0; resources.count()],
+            settlements: 0,
+            changed: Vec::new(),
             resources,
         }
     }
@@ -155,6 +161,21 @@ impl SteadyNetwork {
             }
         });
         links.into_iter().collect()
+    }
+
+    /// Number of times that the network has settled.
+    pub(crate) const fn settlements(&self) -> u64 {
+        self.settlements
+    }
+
+    /// The servers whose links' use has changed since an earlier number of settlements. `None` if
+    /// that was not recorded: only the last change is.
+    pub(crate) fn changed_since(&self, settlements: u64) -> Option<&[ServerIndex]> {
+        match self.settlements - settlements {
+            0 => Some(&[]),
+            1 => Some(&self.changed),
+            _ => None,
+        }
     }
 
     fn flowing(&self, job: JobId) -> Option<&Flowing> {

@@ -7,11 +7,17 @@
 //! filled again, with the capacity that the others leave them on the remaining resources. If one of
 //! those resources is exhausted in the process, its other users are reached, too, and the filling
 //! starts again. Otherwise the result equals that of filling everything again.
+//!
+//! The memory of switches needs less. A job that rises beyond the level at which a switch ran out
+//! of memory takes as much of it as all others that do, whatever its rate. So the level stays where
+//! it is, and the switch's other jobs keep their rates, if none starts or ends there and those that
+//! were reached over other resources stay beyond the level. The filling assumes that. Where it does
+//! not hold, all users of the switch are reached, and the filling starts again.
 
 use super::fill::{Filler, Filling};
 use super::members::{Members, Use};
 use super::resources::Resource;
-use super::{SteadyNetwork, left_gbps};
+use super::{Flowing, Link, SteadyNetwork, left_gbps};
 use crate::job::JobId;
 use crate::plan::Plan;
 use crate::topology::{Cluster, RackIndex};
@@ -104,14 +110,24 @@ impl Steady {
         if self.came.is_empty() && self.left.is_empty() {
             return;
         }
+        self.recompute();
+        self.publish();
+    }
+
+    /// Computes the rates of the jobs that the changes reach.
+    fn recompute(&mut self) {
         self.reach.begin(self.network.flowing.len());
+        let Self { network, members, reach, full, .. } = self;
         for resource in self.left.drain(..) {
-            self.reach.add_resource(resource, &self.members, &self.full);
-            self.reach.touch(resource);
+            reach.change(resource, members, full);
+            reach.touch(resource);
         }
         for job in self.came.drain(..) {
-            if let Some(&Some(at)) = self.network.jobs.get(&job) {
-                self.reach.add_job(at);
+            if let Some(&Some(at)) = network.jobs.get(&job) {
+                reach.add_job(at);
+                for &resource in &network.flowing[at as usize].resources {
+                    reach.change(resource, members, full);
+                }
             }
         }
         loop {
@@ -121,25 +137,27 @@ impl Steady {
                 break;
             }
         }
-        self.publish();
     }
 
     /// Fills the jobs that were reached, and updates the use of all resources.
     fn fill(&mut self) {
         let Self { network, members, reach, filler, .. } = self;
         let capacity_gbps = &network.resources.capacity_gbps;
-        let left_gbps: Vec<_> = reach
-            .resources
-            .iter()
-            .map(|&resource| {
-                let others = if reach.has_all(resource, members) {
-                    0.0
-                } else {
-                    members.sum(resource, |at| !reach.has_job[at as usize]).load_gbps
-                };
-                (resource, capacity_gbps[resource.at()] - others)
-            })
-            .collect();
+        let (mut left_gbps, mut held_gbps) = (Vec::new(), Vec::new());
+        for &resource in &reach.resources {
+            let has_all = reach.has_all(resource, members);
+            let memory = network.resources.as_memory(resource);
+            if let Some(rack) = memory.filter(|_| !has_all && self.full[resource.at()]) {
+                held_gbps.push((resource, self.settled_level_gbps[rack.at()]));
+                continue;
+            }
+            let others = if has_all {
+                0.0
+            } else {
+                members.sum(resource, |at| !reach.has_job[at as usize]).load_gbps
+            };
+            left_gbps.push((resource, capacity_gbps[resource.at()] - others));
+        }
         filler.fill(&mut Filling {
             resources: &network.resources,
             members,
@@ -147,6 +165,7 @@ impl Steady {
             level_gbps: &mut network.level_gbps,
             jobs: &reach.jobs,
             left_gbps: &left_gbps,
+            held_gbps: &held_gbps,
         });
         self.count();
     }
@@ -177,8 +196,8 @@ impl Steady {
         }
     }
 
-    /// Reaches the users of shared resources that were exhausted in the process. Returns whether
-    /// there are any.
+    /// Reaches the users of shared resources that were exhausted in the process, and of switches
+    /// whose level moves. Returns whether there are any.
     fn spread(&mut self) -> bool {
         let mut spreads = false;
         for index in 0..self.reach.resources.len() {
@@ -186,12 +205,29 @@ impl Steady {
             if self.reach.has_all(resource, &self.members) {
                 continue;
             }
-            if self.ran_out(resource) {
+            let memory = self.network.resources.as_memory(resource);
+            let spreads_here = match memory.filter(|_| self.full[resource.at()]) {
+                Some(rack) => self.moves(resource, self.settled_level_gbps[rack.at()]),
+                None => self.ran_out(resource),
+            };
+            if spreads_here {
                 spreads = true;
                 self.reach.add_members(resource, &self.members);
             }
         }
         spreads
+    }
+
+    /// Whether jobs that were reached take more or less of a switch's memory than before, which ran
+    /// out at a level.
+    fn moves(&self, memory: Resource, level_gbps: f64) -> bool {
+        let reached = |at: usize| self.reach.has_job[at];
+        self.members.of(memory).iter().any(|member| {
+            let Flowing { rate_gbps, settled_gbps, .. } = self.network.flowing[member.at as usize];
+            reached(member.at as usize)
+                && rate_gbps != settled_gbps
+                && rate_gbps.min(settled_gbps) <= level_gbps
+        })
     }
 
     fn ran_out(&self, resource: Resource) -> bool {
@@ -200,13 +236,23 @@ impl Steady {
     }
 
     fn publish(&mut self) {
-        for index in 0..self.reach.touched.len() {
-            let resource = self.reach.touched[index];
-            self.full[resource.at()] = self.ran_out(resource);
-            let capacity_gbps = self.network.resources.capacity_gbps[resource.at()];
-            let taken = self.taken[resource.at()];
-            self.network.available_gbps[resource.at()] = left_gbps(capacity_gbps, taken.load_gbps);
-            self.network.flows[resource.at()] = taken.flows;
+        let network = &mut self.network;
+        network.settlements += 1;
+        network.changed.clear();
+        for &resource in &self.reach.touched {
+            let at = resource.at();
+            let taken = self.taken[at];
+            let available_gbps = left_gbps(network.resources.capacity_gbps[at], taken.load_gbps);
+            self.full[at] = available_gbps == 0.0;
+            let before = (network.available_gbps[at].to_bits(), network.flows[at]);
+            if before == (available_gbps.to_bits(), taken.flows) {
+                continue;
+            }
+            network.available_gbps[at] = available_gbps;
+            network.flows[at] = taken.flows;
+            if let Some(Link::Server(server)) = network.resources.as_link(resource) {
+                network.changed.push(server);
+            }
         }
         for resource in &self.reach.resources {
             if let Some(rack) = self.network.resources.as_memory(*resource) {
@@ -264,14 +310,21 @@ impl Reach {
         members.of(resource).iter().for_each(|member| self.add_job(member.at));
     }
 
-    /// Adds a resource and, if it is full, all its users.
-    fn add_resource(&mut self, resource: Resource, members: &Members, full: &[bool]) {
-        if self.users[resource.at()].is_none() {
+    /// Adds a resource.
+    fn add_resource(&mut self, resource: Resource) -> bool {
+        let is_new = self.users[resource.at()].is_none();
+        if is_new {
             self.users[resource.at()] = Some(0);
             self.resources.push(resource);
-            if full[resource.at()] {
-                self.add_members(resource, members);
-            }
+        }
+        is_new
+    }
+
+    /// Adds a resource where a job starts or ends and, if it is full, all its users.
+    fn change(&mut self, resource: Resource, members: &Members, full: &[bool]) {
+        self.add_resource(resource);
+        if full[resource.at()] {
+            self.add_members(resource, members);
         }
     }
 
@@ -280,7 +333,10 @@ impl Reach {
         while let Some(&at) = self.jobs.get(self.followed) {
             self.followed += 1;
             for &resource in &network.flowing[at as usize].resources {
-                self.add_resource(resource, members, full);
+                let is_link = network.resources.as_memory(resource).is_none();
+                if self.add_resource(resource) && is_link && full[resource.at()] {
+                    self.add_members(resource, members);
+                }
                 *self.users[resource.at()].get_or_insert(0) += 1;
             }
         }
@@ -303,5 +359,59 @@ impl Reach {
         self.resources.drain(..).for_each(|resource| self.users[resource.at()] = None);
         self.touched.drain(..).for_each(|resource| self.is_touched[resource.at()] = false);
         self.followed = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::topology::{ServerIndex, Shape};
+
+    use super::*;
+
+    /// Two racks of six servers, with memory for less than one job each.
+    fn steady(plans: &[(&[u32], u32)]) -> (Cluster, Steady) {
+        let shape = Shape { racks: 2, servers_per_rack: 6, pat_gbps: 30.0, ..Shape::default() };
+        let cluster = Cluster::uniform(&shape);
+        let mut steady = Steady::new(&cluster);
+        for (id, (servers, ps)) in (0..).zip(plans) {
+            start(&cluster, &mut steady, id, servers, *ps);
+        }
+        steady.settle();
+        (cluster, steady)
+    }
+
+    fn start(cluster: &Cluster, steady: &mut Steady, id: u32, servers: &[u32], ps: u32) {
+        let shares: Vec<_> = servers.iter().map(|server| (ServerIndex(*server), 1)).collect();
+        steady.insert(cluster, JobId(id), &Plan::spread(cluster, &shares, ServerIndex(ps)));
+    }
+
+    /// The jobs that are filled again after the last change.
+    fn reached(mut steady: Steady) -> Vec<u32> {
+        steady.recompute();
+        let jobs = steady.reach.jobs.iter();
+        let mut jobs: Vec<_> = jobs.map(|at| steady.network.flowing[*at as usize].job.0).collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// Job 2 sends from the first rack to the second and uses the memory of both.
+    #[test]
+    fn a_job_beyond_the_level_of_another_switch_does_not_move_it() {
+        let (cluster, mut steady) = steady(&[(&[0, 1], 2), (&[6, 7], 8), (&[3, 4, 9, 10], 11)]);
+        start(&cluster, &mut steady, 3, &[0, 1], 5);
+        assert_eq!(reached(steady), [0, 2, 3], "job 1 keeps its rate");
+    }
+
+    /// Job 1 uses the memory of both racks. It shares a link with ten others, and so rises less than
+    /// job 0 before these end, and more than it afterwards.
+    #[test]
+    fn a_job_that_rises_to_the_level_of_another_switch_moves_it() {
+        let mut plans: Vec<(&[u32], u32)> = vec![(&[6, 7], 8), (&[3, 4, 9, 10], 11)];
+        plans.resize(12, (&[3, 5], 3));
+        let (_, mut steady) = steady(&plans);
+        for id in 2..12 {
+            steady.remove(JobId(id));
+        }
+        assert_eq!(reached(steady), [0, 1]);
     }
 }

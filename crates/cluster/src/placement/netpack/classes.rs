@@ -4,7 +4,8 @@
 //! differ only in their remaining bandwidth. A job can only need the best few of each class: as
 //! many as its GPUs and the surplus fill, and one more for the parameter server. There are few
 //! classes, because free GPUs and flows are small numbers. The index stays sorted from one job to
-//! the next, and only servers that have changed are filed again.
+//! the next: only servers that have changed are filed again, and a region without any remembers its
+//! best plans.
 //!
 //! The plans are those of the plain search, including ties. The plain search visits servers by
 //! class, then best first, and replaces a plan only by a better one. Among tied plans it therefore
@@ -13,13 +14,14 @@
 //! Exchanging the two would yield a plan that is at least as good and comes first, a contradiction.
 //! So plans take the first servers of each class, and the others need no visit.
 
-use std::collections::BTreeSet;
-use std::ops::Bound;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Cluster, ServerIndex, State};
 
 use super::links::Links;
-use super::offers::{Kind, Offer};
+use super::offers::{Kbps, Kind, Offer};
+use super::ps::Placed;
 use crate::placement::regions::Region;
 
 /// The servers of one class that matter to a job, best first.
@@ -42,14 +44,18 @@ pub(super) const fn most_workers(kind: Kind, most_gpus: u32) -> usize {
 /// The servers of a region, filed by class.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Filed {
-    offers: BTreeSet<Offer>,
+    /// The servers of each class, best first: those with the most remaining bandwidth.
+    classes: BTreeMap<Kind, BTreeSet<(Reverse<Kbps>, ServerIndex)>>,
+    len: usize,
     free: u32,
+    /// The best plans that [`Filed::best`] has found, by number of GPUs.
+    best: Vec<(u32, Option<Placed>)>,
 }
 
 impl Filed {
     /// Number of servers.
-    pub(super) fn len(&self) -> usize {
-        self.offers.len()
+    pub(super) const fn len(&self) -> usize {
+        self.len
     }
 
     /// Total number of free GPUs.
@@ -58,105 +64,114 @@ impl Filed {
     }
 
     fn insert(&mut self, offer: Offer) {
+        self.best.clear();
+        self.len += 1;
         self.free += offer.kind.gpus;
-        self.offers.insert(offer);
+        self.classes.entry(offer.kind).or_default().insert((offer.available, offer.server));
     }
 
     fn remove(&mut self, offer: &Offer) {
+        self.best.clear();
+        self.len -= 1;
         self.free -= offer.kind.gpus;
-        self.offers.remove(offer);
+        let class = self.classes.get_mut(&offer.kind).expect("the class of a filed server");
+        class.remove(&(offer.available, offer.server));
+        if class.is_empty() {
+            self.classes.remove(&offer.kind);
+        }
     }
 
     /// The servers of each class that a plan of at most `most_gpus` GPUs can need.
     pub(super) fn classes(&self, most_gpus: u32) -> Vec<Class> {
-        let mut classes = Vec::new();
-        let mut next = self.offers.first();
-        while let Some(offer) = next {
-            let kind = offer.kind;
-            let first = self.from(*offer).take(most_workers(kind, most_gpus) + 1);
-            classes.push(Class { kind, first: first.copied().collect() });
-            let last = last_of(kind);
-            next = self.offers.range((Bound::Excluded(last), Bound::Unbounded)).next();
-        }
-        classes
+        let first = |kind| self.of(kind).take(most_workers(kind, most_gpus) + 1).collect();
+        self.classes.keys().map(|&kind| Class { kind, first: first(kind) }).collect()
     }
 
-    /// All servers of a class from the given one on, in order.
-    pub(super) fn from(&self, offer: Offer) -> impl Iterator<Item = &Offer> {
-        self.offers.range(offer..).take_while(move |other| other.kind == offer.kind)
+    /// All servers of a class, in order.
+    pub(super) fn of(&self, kind: Kind) -> impl Iterator<Item = Offer> {
+        let servers = self.classes.get(&kind).into_iter().flatten();
+        servers.map(move |&(available, server)| Offer { kind, available, server })
     }
-}
 
-/// An offer after all servers of a class.
-const fn last_of(kind: Kind) -> Offer {
-    Offer { kind, available: std::cmp::Reverse(i64::MIN), server: ServerIndex(u32::MAX) }
+    /// The best plan for a number of GPUs. `search` finds it, and may look at these servers only:
+    /// it is called if one of them has changed since.
+    pub(super) fn best(
+        &mut self,
+        gpus: u32,
+        search: impl FnOnce(&Self) -> Option<Placed>,
+    ) -> Option<&Placed> {
+        let known = self.best.iter().position(|(of, _)| *of == gpus);
+        let at = known.unwrap_or_else(|| {
+            let found = search(self);
+            self.best.push((gpus, found));
+            self.best.len() - 1
+        });
+        self.best[at].1.as_ref()
+    }
 }
 
 /// The servers of a cluster, filed by class in each of their regions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Index {
-    regions: Vec<Filed>,
-    /// By server.
-    regions_of: Vec<Vec<u32>>,
-    /// By server; `None` before it is filed, or if no distributed job may use it.
-    offers: Vec<Option<(Seen, Offer)>>,
-}
-
-/// The inputs of an offer at the time when it was computed.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Seen {
-    free: u32,
-    flows: u32,
-    available_gbps: f64,
+    pub(super) regions: Vec<Filed>,
+    /// By server; `None` if no distributed job may use it.
+    region_of: Vec<Option<u32>>,
+    /// By server; `None` before it is filed.
+    offers: Vec<Option<Offer>>,
+    /// The state of the network when servers were last filed.
+    settlements: Option<u64>,
+    /// Servers whose free GPUs have changed since.
+    taken: Vec<ServerIndex>,
 }
 
 impl Index {
-    /// An empty index of regions, which may overlap.
+    /// An empty index of regions, which do not overlap.
     pub(super) fn new(cluster: &Cluster, regions: &[Region]) -> Self {
-        let mut regions_of = vec![Vec::new(); cluster.servers().len()];
+        let mut region_of = vec![None; cluster.servers().len()];
         for (region, index) in regions.iter().zip(0..) {
             for server in region.servers(cluster) {
-                regions_of[server.at()].push(index);
+                region_of[server.at()] = Some(index);
             }
         }
         Self {
             regions: vec![Filed::default(); regions.len()],
-            offers: vec![None; regions_of.len()],
-            regions_of,
+            offers: vec![None; region_of.len()],
+            region_of,
+            settlements: None,
+            taken: Vec::new(),
         }
+    }
+
+    /// Records that a server's free GPUs have changed.
+    pub(super) fn take(&mut self, server: ServerIndex) {
+        self.taken.push(server);
     }
 
     /// Files the servers that have changed since the last call.
     pub(super) fn refresh(&mut self, state: &State<'_>, links: &Links<'_>) {
-        let servers = state.cluster().servers();
-        for (server, filed) in state.cluster().server_indices().zip(&mut self.offers) {
-            let seen = Seen {
-                free: state.free(server),
-                flows: links.flows(server),
-                available_gbps: links.available_gbps(server, servers[server.at()].link_gbps),
-            };
-            if filed.is_some_and(|(before, _)| before == seen) {
-                continue;
+        let before = self.settlements.replace(links.settlements());
+        let taken = std::mem::take(&mut self.taken);
+        match before.and_then(|before| links.changed_since(before)) {
+            Some(changed) => {
+                changed.iter().chain(&taken).for_each(|server| self.file(state, links, *server));
             }
-            let offer = Offer::of(state, links, server);
-            let old = filed.replace((seen, offer));
-            for &region in &self.regions_of[server.at()] {
-                let region = &mut self.regions[region as usize];
-                if let Some((_, old)) = &old {
-                    region.remove(old);
-                }
-                region.insert(offer);
+            None => {
+                state.cluster().server_indices().for_each(|server| self.file(state, links, server));
             }
         }
     }
 
-    /// Number of regions.
-    pub(super) const fn len(&self) -> usize {
-        self.regions.len()
-    }
-
-    /// The servers of a region.
-    pub(super) fn region(&self, region: usize) -> &Filed {
-        &self.regions[region]
+    fn file(&mut self, state: &State<'_>, links: &Links<'_>, server: ServerIndex) {
+        let Some(region) = self.region_of[server.at()] else { return };
+        let offer = Offer::of(state, links, server);
+        let old = self.offers[server.at()].replace(offer);
+        if old == Some(offer) {
+            return;
+        }
+        let region = &mut self.regions[region as usize];
+        if let Some(old) = old {
+            region.remove(&old);
+        }
+        region.insert(offer);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Cluster, Job, Pending, Plan, Policy, Round, ServerIndex};
+use crate::{Job, Pending, Plan, Policy, Round, ServerIndex, State};
 
 use super::classes::{Class, Filed, Index};
 use super::links::{FLOW, Links};
@@ -72,9 +72,10 @@ struct Fast {
     by_free: Vec<BTreeSet<ServerIndex>>,
     /// By server: its key in `by_free`.
     free: Vec<u32>,
-    /// The index, and the number of its first regions that are single racks. `None` before the
-    /// first distributed job.
-    index: Option<(Index, usize)>,
+    /// Single racks, if those come first. `None` before the first distributed job.
+    racks: Option<Index>,
+    /// All regions. `None` before the first distributed job that looks there.
+    regions: Option<Index>,
 }
 
 impl Fast {
@@ -86,17 +87,46 @@ impl Fast {
         for (server, &free) in cluster.server_indices().zip(&free) {
             by_free[free as usize].insert(server);
         }
-        let oversubscribed = is_oversubscribed(cluster);
-        Self { readings, link: fastest(cluster), oversubscribed, by_free, free, index: None }
+        Self {
+            readings,
+            link: fastest(cluster),
+            oversubscribed: is_oversubscribed(cluster),
+            by_free,
+            free,
+            racks: None,
+            regions: None,
+        }
+    }
+
+    /// The best plan within a rack.
+    fn in_a_rack(&mut self, state: &State<'_>, links: &Links<'_>, gpus: u32) -> Option<Placed> {
+        let cluster = state.cluster();
+        let racks = self.racks.get_or_insert_with(|| Index::new(cluster, &regions::racks(cluster)));
+        racks.refresh(state, links);
+        let equation = Equation::of(cluster, links, self.link, false, &self.readings);
+        let most_free = self.by_free.len() as u32 - 1;
+        let search = |rack: &Filed| within(&equation, rack, gpus, most_free);
+        let plans = racks.regions.iter_mut().filter_map(|rack| rack.best(gpus, search));
+        plans.reduce(better).cloned()
+    }
+
+    /// The best plan within a region.
+    fn in_a_region(&mut self, state: &State<'_>, links: &Links<'_>, gpus: u32) -> Option<Placed> {
+        let cluster = state.cluster();
+        let regions =
+            self.regions.get_or_insert_with(|| Index::new(cluster, &regions::of(cluster)));
+        regions.refresh(state, links);
+        let oversubscribed = self.oversubscribed;
+        let equation = Equation::of(cluster, links, self.link, oversubscribed, &self.readings);
+        let most_free = self.by_free.len() as u32 - 1;
+        let search = |region| within(&equation, region, gpus, most_free);
+        regions.regions.iter().filter_map(search).reduce(better)
     }
 }
 
-/// An index of single racks, if those come first, followed by all regions; and the number of racks.
-fn index(cluster: &Cluster, racks_first: bool) -> (Index, usize) {
-    let mut regions = if racks_first { regions::racks(cluster) } else { Vec::new() };
-    let racks = regions.len();
-    regions.extend(regions::of(cluster));
-    (Index::new(cluster, &regions), racks)
+/// The plan of more worth; the first among equals.
+fn better<P: std::borrow::Borrow<Placed>>(a: P, b: P) -> P {
+    if b.borrow().worth > a.borrow().worth { b } else { a }
 }
 
 impl Search for Fast {
@@ -105,24 +135,12 @@ impl Search for Fast {
     }
 
     fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan> {
-        let (link, oversubscribed) = (self.link, self.oversubscribed);
-        let most_free = self.by_free.len() as u32 - 1;
         let (state, network) = round.with_network();
-        let cluster = state.cluster();
         let links = Links::of(state, network, self.readings.duty);
         let racks_first =
-            oversubscribed && self.readings.oversubscribed == Oversubscribed::RacksFirst;
-        let (index, racks) = self.index.get_or_insert_with(|| index(cluster, racks_first));
-        index.refresh(state, &links);
-        let (index, racks) = (&*index, *racks);
-        let best_of = |regions: std::ops::Range<usize>, uplinks_count: bool| {
-            let equation = Equation::of(cluster, &links, link, uplinks_count, &self.readings);
-            regions
-                .filter_map(|region| within(&equation, index.region(region), job.gpus, most_free))
-                .reduce(|a, b| if b.worth > a.worth { b } else { a })
-        };
-        let placed =
-            best_of(0..racks, false).or_else(|| best_of(racks..index.len(), oversubscribed))?;
+            self.oversubscribed && self.readings.oversubscribed == Oversubscribed::RacksFirst;
+        let in_a_rack = if racks_first { self.in_a_rack(state, &links, job.gpus) } else { None };
+        let placed = in_a_rack.or_else(|| self.in_a_region(state, &links, job.gpus))?;
         Some(plan(round, &placed, job.gpus))
     }
 
@@ -132,6 +150,9 @@ impl Search for Fast {
             let before = std::mem::replace(&mut self.free[server.at()], now);
             self.by_free[before as usize].remove(&server);
             self.by_free[now as usize].insert(server);
+            for index in self.racks.iter_mut().chain(&mut self.regions) {
+                index.take(server);
+            }
         }
     }
 }
@@ -206,7 +227,7 @@ impl PsSearch<'_> {
     ) {
         let flows = self.workers.flows.max(class.kind.flows);
         let hot_spot = self.equation.penalty.term(flows, None);
-        for (at, ps) in self.filed.from(class.first[0]).enumerate() {
+        for (at, ps) in self.filed.of(class.kind).enumerate() {
             if self.workers.value + ps.value(FLOW) + hot_spot <= *best {
                 break;
             }
@@ -214,9 +235,9 @@ impl PsSearch<'_> {
                 continue;
             }
             let uplinks = self.uplinks.as_ref();
-            let worth = self.equation.worth(self.workers, uplinks, ps, at < workers);
+            let worth = self.equation.worth(self.workers, uplinks, &ps, at < workers);
             if worth > *best {
-                (*best, *found) = (worth, Some((worth, *ps)));
+                (*best, *found) = (worth, Some((worth, ps)));
             }
         }
     }

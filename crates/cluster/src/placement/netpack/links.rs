@@ -42,6 +42,20 @@ impl<'a> Links<'a> {
         Self { network, cycles }
     }
 
+    /// The state of the network, for [`changed_since`](Self::changed_since).
+    pub(super) const fn settlements(&self) -> u64 {
+        self.network.settlements()
+    }
+
+    /// The servers whose links have changed since an earlier state of the network; `None` if any
+    /// may have.
+    pub(super) fn changed_since(&self, settlements: u64) -> Option<&'a [ServerIndex]> {
+        match self.cycles {
+            None => self.network.changed_since(settlements),
+            Some(_) => None,
+        }
+    }
+
     /// Number of flows on a server's link, in units of [`FLOW`].
     pub(super) fn flows(&self, server: ServerIndex) -> u32 {
         self.count(Link::Server(server), |network| network.flows(server))
