@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use tributary_cluster::Policy;
 use tributary_cluster::placement::netpack::exact::{Cases, Make, gaps};
 use tributary_cluster::placement::netpack::{
-    Epsilon, HotSpot, Oversubscribed, Plain, Readings, Surplus,
+    Epsilon, HotSpot, Oversubscribed, Plain, Readings, Servers, Surplus,
 };
 use tributary_cluster::placement::{NAMES, by_name};
 
@@ -28,6 +28,11 @@ fn main() -> ExitCode {
         ("sign as printed", Readings { hot_spot: HotSpot::Subtracted, ..read }),
         ("least surplus", Readings { surplus: Surplus::Least, ..read }),
         ("penalty alone", Readings { oversubscribed: Oversubscribed::Penalty, ..read }),
+        ("reviewed", Readings { servers: Servers::Reviewed, ..read }),
+        (
+            "least surplus, reviewed",
+            Readings { surplus: Surplus::Least, servers: Servers::Reviewed, ..read },
+        ),
     ];
     let read_otherwise = readings.into_iter().map(|(name, readings)| {
         let make = move || Box::new(Plain { readings, ..Plain::default() }) as Box<dyn Policy>;
@@ -40,11 +45,11 @@ fn main() -> ExitCode {
     match gaps(&cases, &policies) {
         Ok(gaps) => {
             println!(
-                "policy                      Σ d/v, s  over optimum  over best placement  best in  worst"
+                "policy                            Σ d/v, s  over optimum  over best placement  best in  worst"
             );
             for gap in gaps {
                 println!(
-                    "{:26} {:9.3} {:12.1} % {:18.1} % {:8} {:5.1} ×",
+                    "{:32} {:9.3} {:12.1} % {:18.1} % {:8} {:5.1} ×",
                     gap.policy,
                     gap.cost_s,
                     gap.above_optimum * 100.0,

@@ -95,6 +95,17 @@ impl<'s, 'c> Round<'s, 'c> {
         self.state.aggregate_at(job, racks);
     }
 
+    /// Moves the parameter server of a job of this round. All switches with something to sum then
+    /// aggregate for the job.
+    ///
+    /// # Panics
+    ///
+    /// If the job was not started in this round, or has no parameter server.
+    pub fn serve_at(&mut self, job: JobId, ps: ServerIndex) {
+        assert!(self.started.contains(&job), "only jobs of this round change");
+        self.state.serve_at(job, ps);
+    }
+
     /// The state, with the rates of the running jobs and the remaining capacity of the network
     /// ([`State::network`]).
     pub fn with_network(&mut self) -> (&State<'c>, &SteadyNetwork) {

@@ -167,8 +167,28 @@ impl<'c> State<'c> {
     ///
     /// If the job does not run.
     pub fn aggregate_at(&mut self, job: JobId, racks: Vec<RackIndex>) {
+        self.change(job, |plan| plan.aggregating = racks);
+    }
+
+    /// Moves the parameter server of a running job. All switches with something to sum then
+    /// aggregate for the job.
+    ///
+    /// # Panics
+    ///
+    /// If the job does not run, or has no parameter server.
+    pub fn serve_at(&mut self, job: JobId, ps: ServerIndex) {
+        let (cluster, mut before) = (self.cluster, None);
+        self.change(job, |plan| {
+            before = plan.ps.replace(ps);
+            plan.aggregating = plan.summing_racks(cluster);
+        });
+        self.serving[before.expect("the job has a parameter server").at()] -= 1;
+        self.serving[ps.at()] += 1;
+    }
+
+    fn change(&mut self, job: JobId, change: impl FnOnce(&mut Plan)) {
         let running = self.running.get_mut(&job).expect("the job runs");
-        running.plan.aggregating = racks;
+        change(&mut running.plan);
         self.steady.remove(job);
         self.steady.insert(self.cluster, job, &running.plan);
     }

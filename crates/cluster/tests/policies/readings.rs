@@ -1,7 +1,8 @@
 //! The effect of each reading of NetPack's algorithm on plans: docs/evaluation/netpack.md.
 
+use tributary_cluster::placement::Sharing;
 use tributary_cluster::placement::netpack::{
-    Epsilon, Fits, HotSpot, Oversubscribed, Plain, Readings, Surplus,
+    Epsilon, Fits, HotSpot, Oversubscribed, Plain, Readings, Servers, Surplus,
 };
 use tributary_cluster::{Cluster, JobId, Plan, Rack, RackIndex, Server, ServerIndex, State};
 
@@ -144,4 +145,32 @@ fn a_job_on_one_server_takes_the_tightest_fit() {
     run(&mut state, 9, &[(2, 1)], None);
     let (plan, _) = placed(state, 2, Readings::default());
     assert_eq!(servers(&plan), [(1, 2)]);
+}
+
+#[test]
+fn reviewed_parameter_servers_leave_links_that_later_jobs_use() {
+    // Two jobs of three GPUs take all GPUs. The last two servers can only have parameter servers.
+    let servers_of: Vec<_> = [(1, 100.0); 6].into_iter().chain([(0, 60.0); 2]).collect();
+    let cluster = cluster(&[(&servers_of, 1e3, 1e3)]);
+    let placed = |readings| {
+        let mut state = State::new(&cluster);
+        let policy = &mut Plain { readings, ..Plain::default() };
+        place(policy, &mut state, &waiting([job(0, 3), job(1, 3)]));
+        let rates = [0, 1].map(|id| state.network().rate_gbps(JobId(id)).round());
+        let plans = [0, 1].map(|id| state.running()[&JobId(id)].plan.clone());
+        for server in cluster.server_indices() {
+            let counted = plans.iter().filter(|plan| plan.ps == Some(server)).count();
+            assert_eq!(state.parameter_servers(server), counted as u32, "{server:?}");
+        }
+        (plans.map(|plan| plan.ps.expect("it is distributed").0), rates)
+    };
+    let stay = Readings::default();
+    let (servers, rates) = placed(stay);
+    assert!(servers[0] < 6, "the fastest idle server, where job 1 then has a worker: {servers:?}");
+    assert_eq!(rates, [50.0, 50.0]);
+    let reviewed = Readings { servers: Servers::Reviewed, ..stay };
+    assert_eq!(placed(reviewed), ([6, 7], [60.0, 60.0]));
+    // Beside their workers, no server is better than another.
+    let beside = |readings| Readings { sharing: Sharing::Required, ..readings };
+    assert_eq!(placed(beside(reviewed)), placed(beside(stay)));
 }

@@ -18,13 +18,14 @@ mod penalty;
 mod plain;
 mod ps;
 mod readings;
+mod review;
 pub mod subset;
 mod workers;
 
 pub use fast::NetPack;
 pub(crate) use penalty::is_oversubscribed;
 pub use plain::Plain;
-pub use readings::{Duty, Epsilon, Fits, HotSpot, Oversubscribed, Readings, Surplus};
+pub use readings::{Duty, Epsilon, Fits, HotSpot, Oversubscribed, Readings, Servers, Surplus};
 
 use crate::{Job, Pending, Plan, Round, ServerIndex};
 
@@ -41,6 +42,9 @@ trait Search {
 
     /// A job has started.
     fn started(&mut self, round: &Round<'_, '_>, plan: &[ServerIndex]);
+
+    /// All jobs have started.
+    fn review(&self, _: &mut Round<'_, '_>) {}
 }
 
 /// Algorithm 2, lines 3 to 11, with the jobs of step 1 in this order.
@@ -67,6 +71,7 @@ fn place_jobs(
         round.start(job, plan).expect("a plan takes only what is free");
         search.started(round, &servers);
     }
+    search.review(round);
     enable::selectively(round);
 }
 

@@ -6,8 +6,8 @@ use super::links::Links;
 use super::offers::{Kbps, Offer, fastest};
 use super::penalty::is_oversubscribed;
 use super::ps::{Equation, Placed};
-use super::readings::{Fits, Oversubscribed, Readings};
-use super::{Search, place_jobs, plan, ps, subset, workers};
+use super::readings::{Fits, Oversubscribed, Readings, Servers};
+use super::{Search, place_jobs, plan, ps, review, subset, workers};
 use crate::placement::regions::{self, Region};
 use crate::placement::rules::Queue;
 
@@ -60,6 +60,12 @@ impl Search for Plain {
     }
 
     fn started(&mut self, _: &Round<'_, '_>, _: &[ServerIndex]) {}
+
+    fn review(&self, round: &mut Round<'_, '_>) {
+        if self.readings.servers == Servers::Reviewed {
+            review::parameter_servers(round, self.readings.sharing);
+        }
+    }
 }
 
 /// The search for one job.

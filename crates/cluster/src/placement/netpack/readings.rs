@@ -17,6 +17,8 @@ pub struct Readings {
     pub oversubscribed: Oversubscribed,
     /// Whether step 3 may put the parameter server beside a worker.
     pub sharing: Sharing,
+    /// Whether parameter servers stay where step 3 puts them.
+    pub servers: Servers,
     /// How running jobs count.
     pub duty: Duty,
 }
@@ -32,6 +34,7 @@ impl Readings {
             hot_spot: HotSpot::Subtracted,
             oversubscribed: Oversubscribed::Penalty,
             sharing: Sharing::Allowed,
+            servers: Servers::Stay,
             duty: Duty::Always,
         }
     }
@@ -89,6 +92,18 @@ pub enum Oversubscribed {
     RacksFirst,
     /// Only the penalty.
     Penalty,
+}
+
+/// Whether parameter servers stay where step 3 puts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Servers {
+    /// They stay, as in the paper.
+    #[default]
+    Stay,
+    /// Once all workers of a batch are placed, each moves to the server where the sum of `d/v` over
+    /// all running jobs is smallest. This is ours, not the paper's. It computes a steady state for
+    /// each job and server.
+    Reviewed,
 }
 
 /// How the flows of running jobs count.
