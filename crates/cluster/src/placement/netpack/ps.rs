@@ -84,7 +84,8 @@ impl<'a> Equation<'a> {
     }
 
     /// Whether a parameter server may be on a server with or without a worker, if it can be on any
-    /// of `servers` servers.
+    /// of `servers` servers. A server counts as one with a worker, too, if the surplus is taken from it
+    /// after this step.
     pub(super) fn allows(&self, has_worker: bool, workers: &Candidate, servers: usize) -> bool {
         match self.sharing {
             Sharing::Allowed => true,

@@ -21,11 +21,13 @@ fn review(round: &mut Round<'_, '_>, job: JobId, sharing: Sharing) {
     let workers = plan.workers();
     let has_worker = |ps| workers.iter().any(|(server, _)| *server == ps);
     let mut best = (time(round), now);
-    for ps in round.cluster().server_indices() {
-        // The rule of step 3 still holds: beside a worker or apart, as it is now.
-        if ps == now || (sharing != Sharing::Allowed && has_worker(ps) != has_worker(now)) {
-            continue;
-        }
+    let allowed = |ps| match sharing {
+        Sharing::Allowed => true,
+        Sharing::Forbidden => !has_worker(ps),
+        Sharing::Required => has_worker(ps),
+    };
+    let others = round.cluster().server_indices().filter(|&ps| ps != now && allowed(ps));
+    for ps in others {
         round.serve_at(job, ps);
         let time = time(round);
         // Rounding must not move a server.
