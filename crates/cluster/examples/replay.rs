@@ -7,9 +7,9 @@
 use std::error::Error;
 use std::time::Instant;
 
-use tributary_cluster::metrics::{Metric, Summary};
+use tributary_cluster::metrics::{Metric, Tally};
 use tributary_cluster::model::Profiles;
-use tributary_cluster::simulate::{Observer, Options, simulate};
+use tributary_cluster::simulate::{Input, Observer, Options, SteadyState, simulate_each};
 use tributary_cluster::trace::Trace;
 use tributary_cluster::validate::Validator;
 use tributary_cluster::{
@@ -27,30 +27,44 @@ fn main() -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let trace = Trace::open(trace, None)?;
     let read = begin.elapsed();
-    let jobs = trace.jobs(Profiles::netpack().all(), 1);
     println!(
-        "read {} jobs in {:.3} s, {} warnings",
-        jobs.len(),
+        "read {} jobs in {:.3} s, {} warnings, {:.0} MB at most",
+        trace.submissions.len(),
         read.as_secs_f64(),
-        trace.warnings.len()
+        trace.warnings.len(),
+        peak_mb().unwrap_or(f64::NAN)
     );
-    drop(trace);
 
     let begin = Instant::now();
     let mut observer = Check { validator: Validator::new(&cluster, true), checking_s: 0.0 };
-    let outcome = simulate(&cluster, &jobs, &mut FirstFit, &Options::default(), &mut observer);
+    let profiles = Profiles::netpack();
+    let input = Input {
+        cluster: &cluster,
+        occupants: &[],
+        jobs: trace.stream(profiles.all(), 1),
+        measured: trace.submissions.len(),
+    };
+    let mut tally = Tally::default();
+    let Ok((totals, _)) = simulate_each(
+        input,
+        &mut FirstFit,
+        &Options::default(),
+        &mut observer,
+        &mut SteadyState,
+        &mut tally,
+    );
     let took_s = begin.elapsed().as_secs_f64() - observer.checking_s;
     println!(
         "simulated in {took_s:.2} s: {:.0} jobs/s, {} rounds, {} steady states, {:.0} MB at most",
-        jobs.len() as f64 / took_s,
-        outcome.totals.rounds,
-        outcome.totals.settlings,
+        trace.submissions.len() as f64 / took_s,
+        totals.rounds,
+        totals.settlings,
         peak_mb().unwrap_or(f64::NAN)
     );
     let violations = observer.validator.violations();
     println!("checked in {:.2} s: {} violations", observer.checking_s, violations.len());
     violations.iter().take(5).for_each(|violation| println!("  {violation}"));
-    let summary = Summary::of(&outcome);
+    let summary = tally.summary(&totals);
     for metric in Metric::ALL {
         println!("{:34} {:.6}", metric.key(), summary.get(metric));
     }

@@ -5,8 +5,8 @@
 //! [`placement`]. It does not model packets either: rates are fluid, as in NetPack §4.
 //!
 //! Start reading here: a [`Cluster`] is the hardware, a [`Job`] is a request, a [`Plan`] is a
-//! policy's answer, and a [`State`] is a cluster with the plans of its running jobs. [`mod@file`]
-//! and [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] evaluates the run, and
+//! policy's answer, and a [`State`] is a cluster with the plans of its running jobs. [`mod@file`],
+//! [`occupied`] and [`trace`] read clusters and jobs, [`simulate`] runs them, [`metrics`] evaluates the run, and
 //! [`validate`] checks it.
 
 pub mod aggregation;
@@ -15,6 +15,7 @@ pub mod file;
 mod job;
 pub mod metrics;
 pub mod model;
+pub mod occupied;
 pub mod placement;
 mod plan;
 mod policy;

@@ -1,6 +1,7 @@
 //! The metrics of NetPack §6.1 and Titan §V.A for a run, and their spread over several runs.
 
-use crate::simulate::{Outcome, Reason, Record};
+use crate::job::Job;
+use crate::simulate::{Outcome, Reason, Record, Results, Totals};
 
 /// A metric of a whole run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -111,58 +112,102 @@ impl Metric {
     /// The metric of a run; NaN if no job of the run contributes to it.
     #[must_use]
     pub fn of(self, outcome: &Outcome) -> f64 {
-        let records = &outcome.records;
-        let totals = &outcome.totals;
+        Summary::of(outcome).get(self)
+    }
+}
+
+/// The results of a run, added up while it goes on. It keeps one number per finished job.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Tally {
+    /// Completion times of the finished jobs, in seconds.
+    times_s: Vec<f64>,
+    wait_s: f64,
+    run_s: f64,
+    jct_s: f64,
+    efficiency: f64,
+    efficiency_with_wait: f64,
+    traffic_bytes: f64,
+    rejected: u64,
+    unfinished: u64,
+}
+
+impl Tally {
+    /// Adds a finished job.
+    pub fn add(&mut self, record: &Record) {
+        self.times_s.push(record.jct_s());
+        self.jct_s += record.jct_s();
+        self.wait_s += record.wait_s();
+        self.run_s += record.run_s();
+        self.efficiency += record.job.ideal_s() / record.run_s();
+        self.efficiency_with_wait += record.job.ideal_s() / record.jct_s();
+        self.traffic_bytes += record.job.iterations * record.traffic_bytes;
+    }
+
+    /// Adds a job that did not finish.
+    pub fn add_unfinished(&mut self, reason: Reason) {
+        match reason {
+            Reason::TooLarge | Reason::Senseless => self.rejected += 1,
+            Reason::NotPlaced | Reason::Stalled => self.unfinished += 1,
+        }
+    }
+
+    /// Completion times of the finished jobs in seconds, in ascending order.
+    pub fn times_s(&mut self) -> &[f64] {
+        self.times_s.sort_unstable_by(f64::total_cmp);
+        &self.times_s
+    }
+
+    /// The metrics of the run.
+    #[must_use]
+    pub fn summary(&mut self, totals: &Totals) -> Summary {
+        self.times_s();
+        Summary(Metric::ALL.map(|metric| self.metric(metric, totals)))
+    }
+
+    fn metric(&self, metric: Metric, totals: &Totals) -> f64 {
         let over_time = |sum_s: f64| sum_s / totals.busy_s;
-        let gave_up = |wanted: bool| {
-            let rejected = |reason| matches!(reason, Reason::TooLarge | Reason::Senseless);
-            let count = outcome.unfinished.iter().filter(|&&(_, why)| rejected(why) == wanted);
-            count.count() as f64
-        };
-        match self {
-            Self::Finished => records.len() as f64,
-            Self::Rejected => gave_up(true),
-            Self::Unfinished => gave_up(false),
-            Self::AverageJct => mean(records, Record::jct_s),
-            Self::MedianJct => percentile(records, 0.5),
-            Self::Jct90 => percentile(records, 0.9),
-            Self::Jct99 => percentile(records, 0.99),
-            Self::AverageWait => mean(records, Record::wait_s),
-            Self::AverageRun => mean(records, Record::run_s),
-            Self::Makespan => totals.makespan_s,
-            Self::Efficiency => mean(records, |record| record.job.ideal_s() / record.run_s()),
-            Self::EfficiencyWithWait => {
-                mean(records, |record| record.job.ideal_s() / record.jct_s())
-            }
-            Self::UsedMachines => over_time(totals.machine_s),
-            Self::PeakMachines => f64::from(totals.peak_machines),
-            Self::Fragmentation => over_time(totals.fragmentation_s),
-            Self::MachineHours => totals.machine_s / 3600.0,
-            Self::GpuHours => totals.gpu_s / 3600.0,
-            Self::Traffic => over_time(totals.traffic_byte_s),
-            Self::TotalTraffic => {
-                records.iter().map(|record| record.job.iterations * record.traffic_bytes).sum()
-            }
-            Self::Utilisation => totals.gpu_s / totals.capacity_s,
-            Self::ProfitRate => over_time(totals.profit_s),
-            Self::TotalProfit => totals.profit,
+        let mean = |sum: f64| sum / self.times_s.len() as f64;
+        match metric {
+            Metric::Finished => self.times_s.len() as f64,
+            Metric::Rejected => self.rejected as f64,
+            Metric::Unfinished => self.unfinished as f64,
+            Metric::AverageJct => mean(self.jct_s),
+            Metric::MedianJct => percentile(&self.times_s, 0.5),
+            Metric::Jct90 => percentile(&self.times_s, 0.9),
+            Metric::Jct99 => percentile(&self.times_s, 0.99),
+            Metric::AverageWait => mean(self.wait_s),
+            Metric::AverageRun => mean(self.run_s),
+            Metric::Makespan => totals.makespan_s,
+            Metric::Efficiency => mean(self.efficiency),
+            Metric::EfficiencyWithWait => mean(self.efficiency_with_wait),
+            Metric::UsedMachines => over_time(totals.machine_s),
+            Metric::PeakMachines => f64::from(totals.peak_machines),
+            Metric::Fragmentation => over_time(totals.fragmentation_s),
+            Metric::MachineHours => totals.machine_s / 3600.0,
+            Metric::GpuHours => totals.gpu_s / 3600.0,
+            Metric::Traffic => over_time(totals.traffic_byte_s),
+            Metric::TotalTraffic => self.traffic_bytes,
+            Metric::Utilisation => totals.gpu_s / totals.capacity_s,
+            Metric::ProfitRate => over_time(totals.profit_s),
+            Metric::TotalProfit => totals.profit,
         }
     }
 }
 
-fn mean(records: &[Record], of: impl Fn(&Record) -> f64) -> f64 {
-    records.iter().map(of).sum::<f64>() / records.len() as f64
+impl Results for Tally {
+    fn finished(&mut self, record: Record) {
+        self.add(&record);
+    }
+
+    fn unfinished(&mut self, _: Job, reason: Reason) {
+        self.add_unfinished(reason);
+    }
 }
 
-/// The smallest completion time that at least the given part of the jobs does not exceed.
-fn percentile(records: &[Record], part: f64) -> f64 {
-    let mut times: Vec<f64> = records.iter().map(Record::jct_s).collect();
-    if times.is_empty() {
-        return f64::NAN;
-    }
+/// The smallest of some ascending times that at least the given part of them does not exceed.
+fn percentile(times: &[f64], part: f64) -> f64 {
     let rank = (part * times.len() as f64).ceil() as usize;
-    let at = rank.clamp(1, times.len()) - 1;
-    *times.select_nth_unstable_by(at, f64::total_cmp).1
+    times.get(rank.max(1) - 1).or(times.last()).copied().unwrap_or(f64::NAN)
 }
 
 /// All metrics of a run.
@@ -173,7 +218,10 @@ impl Summary {
     /// Evaluates a run.
     #[must_use]
     pub fn of(outcome: &Outcome) -> Self {
-        Self(Metric::ALL.map(|metric| metric.of(outcome)))
+        let mut tally = Tally::default();
+        outcome.records.iter().for_each(|record| tally.add(record));
+        outcome.unfinished.iter().for_each(|&(_, reason)| tally.add_unfinished(reason));
+        tally.summary(&outcome.totals)
     }
 
     /// Returns one metric.
@@ -220,9 +268,8 @@ impl Spread {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::{Job, JobId};
+    use crate::job::JobId;
     use crate::plan::Plan;
-    use crate::simulate::Totals;
     use crate::topology::ServerIndex;
 
     /// A job with 10 s of computing.
@@ -299,8 +346,8 @@ mod tests {
 
     #[test]
     fn percentiles_are_completion_times_of_jobs() {
-        let records: Vec<_> = (1..=100).map(|n| record(n, 0.0, 0.0, f64::from(n))).collect();
-        let at = |part| percentile(&records, part);
+        let times: Vec<f64> = (1..=100).map(f64::from).collect();
+        let at = |part| percentile(&times, part);
         assert_eq!((at(0.5), at(0.9), at(0.99), at(0.0), at(1.0)), (50.0, 90.0, 99.0, 1.0, 100.0));
         assert!(percentile(&[], 0.5).is_nan());
     }

@@ -5,21 +5,24 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 
 use super::meter::Meter;
 use super::queue::Queue;
-use super::{Communication, Observer, Options, Outcome, Reason, Record, Sums};
+use super::{
+    Communication, Input, Observer, Options, Reason, Record, Results, Sample, Sums, Totals,
+};
 use crate::job::{Job, JobId};
-use crate::plan::Plan;
 use crate::policy::{Policy, Round};
-use crate::state::State;
+use crate::state::{Running, State};
 use crate::topology::Cluster;
 
 /// Number of consecutive rounds without a start, while values grow and no other event is due, after
 /// which the waiting jobs are given up.
 const PATIENCE: u32 = 256;
 
-/// A running job.
+/// A running job. The state has the job and its plan.
 #[derive(Debug)]
 struct Progress {
-    plan: Plan,
+    id: JobId,
+    /// Whether it is an occupant, which ends at its time whatever the network gives it.
+    fixed: bool,
     distributed: bool,
     start_s: f64,
     /// Number of iterations completed at `since_s`.
@@ -58,18 +61,21 @@ impl PartialOrd for End {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct Engine<'c> {
-    cluster: &'c Cluster,
+pub(super) struct Engine<'c, J> {
+    input: Input<'c, J>,
     options: Options,
-    /// Jobs that can run, by time of submission, then by number.
-    jobs: Vec<Job>,
+    results: &'c mut dyn Results,
+    /// The next job to arrive.
+    next: Option<Job>,
+    /// Number of occupants, and of jobs that have arrived.
+    arrived: usize,
+    /// Indices of the waiting and running jobs: occupants, then jobs by submission.
     index: HashMap<JobId, usize>,
-    /// Index of the next job to arrive.
-    next: usize,
     waiting: Queue,
     state: State<'c>,
     running: BTreeMap<usize, Progress>,
+    /// Number of running jobs that are not occupants.
+    live: usize,
     ends: BinaryHeap<Reverse<End>>,
     /// Number of the next round, if the period is not zero.
     round: u64,
@@ -84,9 +90,7 @@ pub(super) struct Engine<'c> {
     /// Those that started since the speeds were last settled.
     fresh: Vec<usize>,
     meter: Meter<'c>,
-    records: Vec<(usize, Record)>,
-    unfinished: Vec<(Job, Reason)>,
-    /// Number of measured jobs, and of those that have not ended.
+    /// Number of measured jobs, and of those whose result is not known.
     total: usize,
     left: usize,
 }
@@ -100,26 +104,26 @@ struct Happened {
     network: bool,
 }
 
-impl<'c> Engine<'c> {
-    pub(super) fn new(cluster: &'c Cluster, jobs: &[Job], options: &Options) -> Self {
+impl<'c, J: Iterator<Item = Job>> Engine<'c, J> {
+    pub(super) fn new(
+        input: Input<'c, J>,
+        options: &Options,
+        results: &'c mut dyn Results,
+    ) -> Self {
         let sane = |value: f64| value >= 0.0 && value.is_finite();
         assert!(sane(options.period_s) && sane(options.ageing), "options are numbers from zero on");
-        let (mut jobs, mut unfinished) = sort_out(cluster, jobs);
-        jobs.sort_by(by_submission);
-        unfinished.sort_by(|(a, _), (b, _)| by_submission(a, b));
-        let index: HashMap<_, _> = jobs.iter().zip(0..).map(|(job, at)| (job.id, at)).collect();
-        assert_eq!(index.len(), jobs.len(), "every job has a number of its own");
-        unfinished.retain(|(job, _)| options.measures(job));
-        let left = jobs.iter().filter(|job| options.measures(job)).count();
-        let start_s = jobs.first().map_or(0.0, |job| job.submit_s);
-        Self {
-            cluster,
+        let (cluster, total) = (input.cluster, input.measured);
+        let mut engine = Self {
+            input,
             options: *options,
-            index,
-            next: 0,
+            results,
+            next: None,
+            arrived: 0,
+            index: HashMap::new(),
             waiting: Queue::new(options.ageing),
             state: State::new(cluster),
             running: BTreeMap::new(),
+            live: 0,
             ends: BinaryHeap::new(),
             round: 0,
             fruitless: 0,
@@ -127,13 +131,14 @@ impl<'c> Engine<'c> {
             distributed: 0,
             distributed_earning: 0.0,
             fresh: Vec::new(),
-            meter: Meter::new(cluster, start_s, options),
-            records: Vec::with_capacity(left),
-            total: left + unfinished.len(),
-            left,
-            unfinished,
-            jobs,
-        }
+            meter: Meter::new(cluster, 0.0, options),
+            total,
+            left: total,
+        };
+        engine.fetch();
+        let start_s = engine.next.as_ref().map_or(0.0, |job| job.submit_s);
+        engine.meter = Meter::new(cluster, start_s, options);
+        engine
     }
 
     pub(super) fn run<S: Sums>(
@@ -141,12 +146,14 @@ impl<'c> Engine<'c> {
         policy: &mut dyn Policy,
         observer: &mut dyn Observer,
         sums: &mut S,
-    ) -> Result<Outcome, S::Error> {
+    ) -> Result<(Totals, Vec<Sample>), S::Error> {
+        let mut occupied = self.occupy(observer);
         while self.left > 0
             && let Some((now_s, round)) = self.next_instant()
         {
             self.meter.advance(now_s);
-            let mut happened = Happened::default();
+            let mut happened =
+                Happened { network: std::mem::take(&mut occupied), ..Happened::default() };
             self.end(now_s, &mut happened, observer);
             self.arrive(now_s, &mut happened);
             if happened.arrived || happened.ended {
@@ -161,15 +168,69 @@ impl<'c> Engine<'c> {
             }
             let earning = self.local_gpus as f64 + self.distributed_earning;
             self.meter.close(self.waiting.len(), earning, happened.arrived);
-            observer.progress(now_s, self.records.len() + self.unfinished.len(), self.total);
+            observer.progress(now_s, self.total - self.left, self.total);
         }
         Ok(self.finish())
     }
 
+    /// Starts the occupants. Whether any of them uses the network.
+    fn occupy(&mut self, observer: &mut dyn Observer) -> bool {
+        let (cluster, now_s) = (self.input.cluster, self.meter.now.time_s);
+        let mut network = false;
+        for (index, occupant) in self.input.occupants.iter().enumerate() {
+            let job = occupant.job(JobId(u32::MAX - index as u32), now_s);
+            let mut plan = occupant.plan.clone();
+            let distributed = plan.is_distributed();
+            if distributed && self.options.communication == Communication::InNetwork {
+                plan = plan.with_server(cluster);
+            }
+            self.meter.start(&plan, 0.0);
+            observer.started(now_s, &job, &plan);
+            self.state.start(&job, plan).expect("occupants fit the cluster");
+            let earning = f64::from(job.gpus);
+            if distributed {
+                self.distributed += 1;
+                self.distributed_earning += earning;
+            } else {
+                self.local_gpus += u64::from(job.gpus);
+            }
+            network |= distributed;
+            self.index.insert(job.id, index);
+            let progress =
+                Progress { fixed: true, earning, ..Progress::new(job.id, distributed, now_s) };
+            self.running.insert(index, progress);
+            if let Some(until_s) = occupant.until_s {
+                self.ends.push(Reverse(End { time_s: until_s.max(now_s), job: index, version: 0 }));
+            }
+        }
+        self.arrived = self.input.occupants.len();
+        network
+    }
+
+    /// Fetches the next job that can run, and reports those before it that cannot.
+    fn fetch(&mut self) {
+        let last_s = self.next.take().map_or(f64::NEG_INFINITY, |job| job.submit_s);
+        for job in self.input.jobs.by_ref() {
+            let Some(reason) = unfit(self.input.cluster, &job) else {
+                assert!(last_s <= job.submit_s, "jobs come in the order of submission");
+                self.next = Some(job);
+                return;
+            };
+            if self.options.measures(&job) {
+                self.left -= 1;
+                self.results.unfinished(job, reason);
+            }
+        }
+    }
+
     /// The time of the next event, and whether a round is due then.
     fn next_instant(&mut self) -> Option<(f64, bool)> {
+        if self.live == 0 && self.next.is_none() && self.waiting.is_empty() {
+            // Only occupants are left.
+            return None;
+        }
         let end_s = self.next_end();
-        let arrival_s = self.jobs.get(self.next).map(|job| job.submit_s);
+        let arrival_s = self.next.as_ref().map(|job| job.submit_s);
         let event_s = match (end_s, arrival_s) {
             (Some(end_s), Some(arrival_s)) => Some(end_s.min(arrival_s)),
             (end_s, arrival_s) => end_s.or(arrival_s),
@@ -235,9 +296,9 @@ impl<'c> Engine<'c> {
         while self.next_end().is_some_and(|end_s| end_s <= now_s) {
             let Some(Reverse(end)) = self.ends.pop() else { break };
             let Some(progress) = self.running.remove(&end.job) else { break };
-            let job = &self.jobs[end.job];
-            let Progress { plan, start_s, traffic_bytes, distributed, earning, .. } = progress;
-            self.state.end(job.id);
+            let Progress { id, fixed, start_s, traffic_bytes, distributed, earning, .. } = progress;
+            let Some(Running { job, plan }) = self.state.end(id) else { break };
+            self.index.remove(&id);
             self.meter.end(&plan, traffic_bytes);
             if distributed {
                 self.distributed -= 1;
@@ -247,20 +308,27 @@ impl<'c> Engine<'c> {
             }
             happened.ended = true;
             happened.network |= distributed;
-            observer.ended(now_s, job.id);
-            if self.options.measures(job) {
-                let job = job.clone();
-                let record = Record { job, plan, start_s, end_s: now_s, traffic_bytes };
-                self.records.push((end.job, record));
-                self.left -= 1;
+            observer.ended(now_s, id);
+            if !fixed {
+                self.live -= 1;
+                self.meter.finished();
+                if self.options.measures(&job) {
+                    self.left -= 1;
+                    let record = Record { job, plan, start_s, end_s: now_s, traffic_bytes };
+                    self.results.finished(record);
+                }
             }
         }
     }
 
     fn arrive(&mut self, now_s: f64, happened: &mut Happened) {
-        while let Some(job) = self.jobs.get(self.next).filter(|job| job.submit_s <= now_s) {
-            self.waiting.push(job.clone());
-            self.next += 1;
+        while self.next.as_ref().is_some_and(|job| job.submit_s <= now_s) {
+            let job = self.next.clone().expect("it was looked at");
+            let other = self.index.insert(job.id, self.arrived);
+            assert_eq!(other, None, "every job has a number of its own");
+            self.arrived += 1;
+            self.waiting.push(job);
+            self.fetch();
             happened.arrived = true;
         }
     }
@@ -302,8 +370,7 @@ impl<'c> Engine<'c> {
         observer: &mut dyn Observer,
     ) {
         let index = self.index[&id];
-        let job = &self.jobs[index];
-        let plan = self.state.running()[&id].plan.clone();
+        let Running { job, plan } = &self.state.running()[&id];
         let distributed = plan.is_distributed();
         let traffic_bytes = match self.options.communication {
             _ if !distributed => 0.0,
@@ -312,20 +379,11 @@ impl<'c> Engine<'c> {
                 collective.cross_machine_bytes(job.gradient_bytes, &plan.ranks)
             }
         };
-        self.meter.start(&plan, traffic_bytes);
-        observer.started(now_s, job, &plan);
-        let progress = Progress {
-            plan,
-            distributed,
-            start_s: now_s,
-            done: 0.0,
-            since_s: now_s,
-            speed: 0.0,
-            version: 0,
-            traffic_bytes,
-            earning: 0.0,
-        };
+        self.meter.start(plan, traffic_bytes);
+        observer.started(now_s, job, plan);
+        let progress = Progress { traffic_bytes, ..Progress::new(id, distributed, now_s) };
         self.running.insert(index, progress);
+        self.live += 1;
         if distributed {
             happened.network = true;
             self.distributed += 1;
@@ -354,16 +412,19 @@ impl<'c> Engine<'c> {
             // Jobs do not affect each other, so the speed of a running job is constant.
             Communication::AllReduce(collective) => {
                 let sum_s = |index: usize| {
-                    let ranks = &self.running[&index].plan.ranks;
-                    collective.time_s(self.cluster, self.jobs[index].gradient_bytes, ranks)
+                    let Running { job, plan } = &self.state.running()[&self.running[&index].id];
+                    collective.time_s(self.input.cluster, job.gradient_bytes, &plan.ranks)
                 };
                 fresh.into_iter().map(|index| (index, sum_s(index))).collect()
             }
         };
         for (index, sum_s) in felt {
-            let job = &self.jobs[index];
-            let speed = 1.0 / (job.compute_s + sum_s);
             let progress = self.running.get_mut(&index).expect("it sends, so it runs");
+            if progress.fixed {
+                continue;
+            }
+            let job = &self.state.running()[&progress.id].job;
+            let speed = 1.0 / (job.compute_s + sum_s);
             let earning = f64::from(job.gpus) * job.compute_s * speed;
             self.distributed_earning += earning - std::mem::replace(&mut progress.earning, earning);
             if speed != progress.speed {
@@ -381,8 +442,8 @@ impl<'c> Engine<'c> {
     }
 
     fn change_speed(&mut self, index: usize, speed: f64, now_s: f64, observer: &mut dyn Observer) {
-        let job = &self.jobs[index];
         let progress = self.running.get_mut(&index).expect("only running jobs change speed");
+        let job = &self.state.running()[&progress.id].job;
         progress.done += progress.speed * (now_s - progress.since_s);
         progress.since_s = now_s;
         progress.speed = speed;
@@ -395,43 +456,48 @@ impl<'c> Engine<'c> {
         }
     }
 
-    fn finish(mut self) -> Outcome {
+    fn finish(self) -> (Totals, Vec<Sample>) {
         let waiting = self.waiting.into_jobs().map(|job| (job, Reason::NotPlaced));
-        let jobs = &self.jobs;
-        let stalled = self.running.keys().map(|&at| (jobs[at].clone(), Reason::Stalled));
-        let measured = |(job, _): &(Job, Reason)| self.options.measures(job);
-        self.unfinished.extend(waiting.chain(stalled).filter(measured));
-        self.unfinished.sort_by(|(a, _), (b, _)| by_submission(a, b));
-        self.records.sort_by_key(|&(index, _)| index);
-        let records = self.records.into_iter().map(|(_, record)| record).collect();
-        let (totals, series) = self.meter.finish();
-        Outcome { records, unfinished: self.unfinished, totals, series }
+        let running = self.running.into_values().filter(|progress| !progress.fixed);
+        let stalled = running
+            .map(|progress| (self.state.running()[&progress.id].job.clone(), Reason::Stalled));
+        for (job, reason) in waiting.chain(stalled).filter(|(job, _)| self.options.measures(job)) {
+            self.results.unfinished(job, reason);
+        }
+        self.meter.finish()
     }
 }
 
-fn by_submission(a: &Job, b: &Job) -> Ordering {
-    a.submit_s.total_cmp(&b.submit_s).then(a.id.cmp(&b.id))
-}
-
-/// Separates the jobs that can run from those that cannot.
-fn sort_out(cluster: &Cluster, jobs: &[Job]) -> (Vec<Job>, Vec<(Job, Reason)>) {
-    let gpus = cluster.gpus();
-    let positive = |value: f64| value > 0.0 && value.is_finite();
-    let mut fit = Vec::with_capacity(jobs.len());
-    let mut unfit = Vec::new();
-    for job in jobs {
-        let sane = job.gpus > 0
-            && job.submit_s.is_finite()
-            && positive(job.iterations)
-            && positive(job.compute_s)
-            && (0.0..f64::INFINITY).contains(&job.gradient_bytes);
-        if !sane {
-            unfit.push((job.clone(), Reason::Senseless));
-        } else if job.gpus > gpus {
-            unfit.push((job.clone(), Reason::TooLarge));
-        } else {
-            fit.push(job.clone());
+impl Progress {
+    const fn new(id: JobId, distributed: bool, now_s: f64) -> Self {
+        Self {
+            id,
+            fixed: false,
+            distributed,
+            start_s: now_s,
+            done: 0.0,
+            since_s: now_s,
+            speed: 0.0,
+            version: 0,
+            traffic_bytes: 0.0,
+            earning: 0.0,
         }
     }
-    (fit, unfit)
+}
+
+/// The reason for which a job cannot run.
+fn unfit(cluster: &Cluster, job: &Job) -> Option<Reason> {
+    let positive = |value: f64| value > 0.0 && value.is_finite();
+    let sane = job.gpus > 0
+        && job.submit_s.is_finite()
+        && positive(job.iterations)
+        && positive(job.compute_s)
+        && (0.0..f64::INFINITY).contains(&job.gradient_bytes);
+    if !sane {
+        Some(Reason::Senseless)
+    } else if job.gpus > cluster.gpus() {
+        Some(Reason::TooLarge)
+    } else {
+        None
+    }
 }

@@ -121,11 +121,15 @@ impl<'c> Meter<'c> {
         self.now.running -= 1;
         self.now.busy_gpus -= plan.ranks.len() as u32;
         self.now.traffic_bytes -= traffic_bytes;
-        self.totals.makespan_s = self.now.time_s - self.start_s;
         if self.now.running == 0 {
             // Clear rounding errors.
             (self.idle, self.now.traffic_bytes) = (0.0, 0.0);
         }
+    }
+
+    /// A job of the trace has ended.
+    pub(super) fn finished(&mut self) {
+        self.totals.makespan_s = self.now.time_s - self.start_s;
     }
 
     /// Allocates or frees GPUs of a server.

@@ -15,8 +15,12 @@ mod observe;
 mod queue;
 mod sums;
 
+use std::cmp::Ordering;
+use std::collections::HashSet;
+
 use crate::collective::Collective;
-use crate::job::Job;
+use crate::job::{Job, JobId};
+use crate::occupied::Occupant;
 use crate::plan::Plan;
 use crate::policy::Policy;
 use crate::topology::Cluster;
@@ -57,7 +61,13 @@ impl Options {
     /// Whether a job is measured.
     #[must_use]
     pub fn measures(&self, job: &Job) -> bool {
-        self.window_s.is_none_or(|[from_s, to_s]| (from_s..=to_s).contains(&job.submit_s))
+        self.measures_at(job.submit_s)
+    }
+
+    /// Whether jobs submitted at a time are measured.
+    #[must_use]
+    pub fn measures_at(&self, submit_s: f64) -> bool {
+        self.window_s.is_none_or(|[from_s, to_s]| (from_s..=to_s).contains(&submit_s))
     }
 }
 
@@ -147,6 +157,45 @@ pub struct Outcome {
     pub series: Vec<Sample>,
 }
 
+/// The input of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a, J> {
+    /// The cluster.
+    pub cluster: &'a Cluster,
+    /// Jobs that hold GPUs from the first submission on.
+    pub occupants: &'a [Occupant],
+    /// The jobs, in the order of submission.
+    pub jobs: J,
+    /// Number of jobs that [the options measure](Options::measures).
+    pub measured: usize,
+}
+
+/// Receives the result of each measured job once it is known.
+pub trait Results {
+    /// A job finished. Jobs finish in the order of time.
+    fn finished(&mut self, record: Record);
+
+    /// A job did not finish.
+    fn unfinished(&mut self, job: Job, reason: Reason);
+}
+
+/// Keeps all results.
+#[derive(Debug, Default)]
+struct Kept {
+    records: Vec<Record>,
+    unfinished: Vec<(Job, Reason)>,
+}
+
+impl Results for Kept {
+    fn finished(&mut self, record: Record) {
+        self.records.push(record);
+    }
+
+    fn unfinished(&mut self, job: Job, reason: Reason) {
+        self.unfinished.push((job, reason));
+    }
+}
+
 /// Simulates the jobs.
 ///
 /// The order of `jobs` does not matter: times of submission and numbers determine the run.
@@ -184,7 +233,45 @@ pub fn simulate_by<S: Sums>(
     observer: &mut dyn Observer,
     sums: &mut S,
 ) -> Result<Outcome, S::Error> {
-    engine::Engine::new(cluster, jobs, options).run(policy, observer, sums)
+    let mut jobs = jobs.to_vec();
+    jobs.sort_by(by_submission);
+    let numbers: HashSet<JobId> = jobs.iter().map(|job| job.id).collect();
+    assert_eq!(numbers.len(), jobs.len(), "every job has a number of its own");
+    let measured = jobs.iter().filter(|job| options.measures(job)).count();
+    let input = Input { cluster, occupants: &[], jobs: jobs.into_iter(), measured };
+    let mut kept = Kept::default();
+    let (totals, series) = simulate_each(input, policy, options, observer, sums, &mut kept)?;
+    let Kept { mut records, mut unfinished } = kept;
+    records.sort_by(|a, b| by_submission(&a.job, &b.job));
+    unfinished.sort_by(|(a, _), (b, _)| by_submission(a, b));
+    Ok(Outcome { records, unfinished, totals, series })
+}
+
+/// [`simulate_by`] for a cluster that may be occupied, with jobs that are made and results that are
+/// used one by one. Memory holds only the jobs that wait or run, so a trace may have any length.
+///
+/// # Errors
+///
+/// If the source of sums fails.
+///
+/// # Panics
+///
+/// If the jobs are not in the order of submission, if two jobs that wait or run have the same
+/// number, if the occupants do not fit the cluster, if an option is negative or NaN, or if the
+/// policy starts a job that does not wait.
+pub fn simulate_each<S: Sums>(
+    input: Input<'_, impl Iterator<Item = Job>>,
+    policy: &mut dyn Policy,
+    options: &Options,
+    observer: &mut dyn Observer,
+    sums: &mut S,
+    results: &mut dyn Results,
+) -> Result<(Totals, Vec<Sample>), S::Error> {
+    engine::Engine::new(input, options, results).run(policy, observer, sums)
+}
+
+fn by_submission(a: &Job, b: &Job) -> Ordering {
+    a.submit_s.total_cmp(&b.submit_s).then(a.id.cmp(&b.id))
 }
 
 #[cfg(test)]

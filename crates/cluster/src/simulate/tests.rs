@@ -1,3 +1,5 @@
+mod occupied;
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

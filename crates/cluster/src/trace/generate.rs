@@ -15,7 +15,7 @@ pub struct Generator {
     rng: ChaCha8Rng,
     /// Time of the next submission in seconds from the first, which is at midnight.
     now_s: f64,
-    line: u64,
+    line: u32,
 }
 
 impl Generator {
@@ -33,6 +33,8 @@ impl Generator {
             file: format!("generated with seed {seed}").into(),
             submissions: Self::new(seed).take(jobs).collect(),
             groups: Vec::new(),
+            told: Vec::new(),
+            models: Vec::new(),
             time_of_day_s: 0.0,
             warnings: Vec::new(),
         }
@@ -74,8 +76,8 @@ impl Iterator for Generator {
     fn next(&mut self) -> Option<Submission> {
         let gpus = self.gpus();
         let duration_s = self.draw(&DURATIONS_BY_GPUS[class(gpus)]).max(1.0);
-        let submission =
-            Submission { line: self.line, submit_s: self.now_s, duration_s, gpus, group: None };
+        let (line, submit_s) = (self.line, self.now_s);
+        let submission = Submission { submit_s, duration_s, line, gpus, group: None, told: None };
         let hour = (self.now_s.rem_euclid(DAY_S) / 3600.0) as usize;
         self.now_s += self.draw(&GAPS_BY_HOUR[hour.min(23)]);
         self.line += 1;

@@ -9,7 +9,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tributary_base::{EXCERPT, shortened};
 
-use super::{Error, Record, Records, time};
+use super::error::Error;
+use super::records::{Record, Records};
+use super::time;
 
 /// Maximum length of a record in bytes: more than a thousand attempts on a thousand servers need.
 const MAX_RECORD: usize = 16 << 20;
@@ -54,7 +56,7 @@ pub(super) fn read(mut reader: impl BufRead, records: &mut Records) -> Result<()
     let mut cutter = Cutter { line: 1, ..Cutter::default() };
     loop {
         let held = reader.fill_buf();
-        let held = held.map_err(|source| Error::Read { file: records.file.clone(), source })?;
+        let held = held.map_err(|source| records.unreadable(source))?;
         if held.is_empty() {
             break;
         }
@@ -177,5 +179,6 @@ fn take(json: &[u8], line: u64, records: &mut Records) {
     }
     let gpus = entry.attempts.iter().map(Attempt::gpus).max().unwrap_or(0);
     let gpus = u32::try_from(gpus).unwrap_or(u32::MAX);
-    records.take(Record { line, submit_s, duration_s, gpus, group: entry.vc.as_deref() });
+    let group = entry.vc.as_deref();
+    records.take(Record { line, submit_s, duration_s, gpus, group, ..Record::default() });
 }

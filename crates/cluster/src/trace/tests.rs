@@ -1,7 +1,10 @@
+mod formats;
+
 use std::io::BufReader;
 
 use proptest::prelude::*;
 
+use super::records::MAX_WARNINGS;
 use super::*;
 use crate::model::Profiles;
 use crate::topology::Shape;
@@ -56,8 +59,8 @@ fn read(text: &str) -> Trace {
     Trace::read(text.as_bytes(), "t", None).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn error(text: &str, format: Option<Format>) -> String {
-    let error = Trace::read(text.as_bytes(), "t", format).expect_err("no trace").to_string();
+fn error(text: &str, reading: impl Into<Reading>) -> String {
+    let error = Trace::read(text.as_bytes(), "t", reading).expect_err("no trace").to_string();
     assert_eq!(error.lines().count(), 1, "{error}");
     error
 }
@@ -233,7 +236,8 @@ fn an_invalid_trace_gives_one_clear_line() {
     assert_eq!(
         error("a,b,c\n1,2,3\n", None),
         "t:1: this is not a known trace (it begins with `a,b,c`); give one of philly-csv, \
-         philly-json, helios, acme or compact"
+         philly-json, helios, acme, elasticflow, pai, openb, sacct, swf, compact, or name the \
+         columns of a table"
     );
     assert!(error("", None).starts_with("t:1: this is not a known trace (it is empty)"));
     assert!(error("\n \n", None).contains("it is empty"));
@@ -250,6 +254,11 @@ fn an_invalid_trace_gives_one_clear_line() {
     );
     let missing = Trace::open("no/such.csv", None).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.csv: cannot read the trace: "), "{missing}");
+}
+
+#[test]
+fn a_job_of_a_long_trace_takes_32_bytes() {
+    assert_eq!(size_of::<Submission>(), 32);
 }
 
 #[test]
@@ -280,8 +289,8 @@ fn jobs_take_as_long_as_in_the_trace_and_are_drawn_from_the_pool() {
 #[test]
 fn jobs_larger_than_the_cluster_are_named_with_their_line() {
     let cluster = Cluster::uniform(&Shape { racks: 1, servers_per_rack: 1, ..Shape::default() });
-    let large = read(TABLE).too_large(&cluster);
-    let large: Vec<_> = large.iter().map(ToString::to_string).collect();
+    let trace = read(TABLE);
+    let large: Vec<_> = trace.too_large(&cluster).map(|warning| warning.to_string()).collect();
     assert_eq!(large, ["t:3: the job wants 8 GPUs, the cluster has 4: it is rejected"]);
 }
 
@@ -295,7 +304,7 @@ fn our_own_format_keeps_what_a_trace_says() {
         assert_eq!(jobs(&again), jobs(&trace));
         assert_eq!(again.time_of_day_s, trace.time_of_day_s);
         let groups = |trace: &Trace| -> Vec<_> {
-            let name = |group: u32| trace.groups[group as usize].clone();
+            let name = |group: Index| trace.groups[group.at()].clone();
             trace.submissions.iter().map(|job| job.group.map(name)).collect()
         };
         assert_eq!(groups(&again), groups(&trace));
@@ -432,7 +441,7 @@ fn statistical_distances_are_computed() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(bytes: Vec<u8>, which in 0..6_usize) {
+    fn any_bytes_are_read_or_refused(bytes: Vec<u8>, which in 0..=Format::ALL.len()) {
         let _ = Trace::read(bytes.as_slice(), "t", Format::ALL.get(which).copied());
     }
 

@@ -3,23 +3,27 @@
 use std::path::Path;
 
 use tributary_cluster::trace::{Format as TraceFormat, Trace};
+use tributary_cluster::{Cluster, Shape, occupied};
 use tributary_manager::site::Site;
 use tributary_worker::tensors::{Format as TensorFormat, TensorFile};
 
 use crate::bounds::{MIB, Turn};
 use crate::reader::Reader;
 
-/// A file for each kind: job file, cluster, site with the network of a small one.
+/// A file for each kind: job file, cluster, site with the network of a small one, GPUs that are taken.
 #[test]
 fn toml() {
     let turn = Turn::wait();
     bolero::check!().for_each(|input: &[u8]| {
         let mut input = Reader::new(input);
-        let kind = input.index(3);
+        let kind = input.index(4);
         let Ok(text) = std::str::from_utf8(input.rest()) else { return };
         turn.bounded(64 * MIB, || match kind {
             0 => check(tributary_model::jobfile::parse(text, "job.toml")),
             1 => check(tributary_cluster::file::parse(text, "cluster.toml")),
+            3 => {
+                check(occupied::parse(text, "occupied.toml", &Cluster::uniform(&Shape::default())))
+            }
             _ => check(Site::parse(text, NETWORK)),
         });
     });
@@ -75,7 +79,9 @@ fn trace() {
         let mut input = Reader::new(input);
         let format = TraceFormat::ALL.get(input.index(TraceFormat::ALL.len() + 1)).copied();
         let bytes = input.rest();
-        turn.bounded(16 * MIB + 1000 * bytes.len(), || match Trace::read(bytes, "trace", format) {
+        // gzip packs a thousandfold.
+        let most = 16 * MIB + 20_000 * bytes.len();
+        turn.bounded(most, || match Trace::read(bytes, "trace", format) {
             Ok(trace) => {
                 let mut last = 0.0;
                 for job in &trace.submissions {

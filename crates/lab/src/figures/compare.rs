@@ -2,15 +2,13 @@
 
 use tributary_cluster::metrics::{Metric, Spread, Summary};
 use tributary_cluster::model::Profile;
-use tributary_cluster::simulate::{Outcome, Record, Sample};
+use tributary_cluster::simulate::{Reason, Record, Sample};
 use tributary_cluster::{Job, Plan};
 
 use crate::figures::chart::{Chart, Marks, Scale};
+use crate::figures::digest::Digest;
 use crate::figures::page::Figure;
 use crate::figures::table::{Cell, Table};
-
-/// Number of points of a curve.
-const POINTS: usize = 200;
 
 /// The results of a policy on a trace.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,12 +16,12 @@ pub struct Compared {
     /// The policy.
     pub policy: String,
     /// One run per seed.
-    pub outcomes: Vec<Outcome>,
+    pub runs: Vec<Digest>,
 }
 
 impl Compared {
     fn spread(&self, metric: Metric) -> Spread {
-        let summaries: Vec<Summary> = self.outcomes.iter().map(Summary::of).collect();
+        let summaries: Vec<Summary> = self.runs.iter().map(|run| run.summary).collect();
         Spread::of_metric(&summaries, metric)
     }
 }
@@ -77,13 +75,12 @@ pub fn figure(title: &str, compared: &[Compared]) -> Figure {
 fn charts(compared: &[Compared]) -> Vec<Chart> {
     let finished: Vec<&Compared> = compared
         .iter()
-        .filter(|one| one.outcomes.iter().any(|run| !run.records.is_empty()))
+        .filter(|one| one.runs.iter().any(|run| !run.distribution.is_empty()))
         .collect();
     if finished.is_empty() {
         return Vec::new();
     }
-    let first =
-        |one: &Compared| one.outcomes.first().map_or(&[][..], |run| &run.series[..]).to_vec();
+    let first = |one: &Compared| one.runs.first().map_or(&[][..], |run| &run.series[..]).to_vec();
     let over_time = |title: &str, y: &str, of: &dyn Fn(&Sample) -> f64| Chart {
         title: title.to_owned(),
         y: y.to_owned(),
@@ -126,7 +123,7 @@ fn charts(compared: &[Compared]) -> Vec<Chart> {
                 scales: [Scale::Logarithmic, Scale::Linear],
                 lines: finished
                     .iter()
-                    .map(|one| (one.policy.clone(), distribution(&one.outcomes[0].records)))
+                    .map(|one| (one.policy.clone(), distribution(&one.runs[0])))
                     .collect(),
             },
         },
@@ -140,21 +137,16 @@ fn charts(compared: &[Compared]) -> Vec<Chart> {
 }
 
 /// Points of the distribution of completion times.
-fn distribution(records: &[Record]) -> Vec<(f64, Option<Spread>)> {
-    let mut times: Vec<f64> = records.iter().map(|job| job.jct_s() / 60.0).collect();
-    times.sort_by(f64::total_cmp);
-    let step = times.len().div_ceil(POINTS).max(1);
-    let all = times.len() as f64;
-    let points = times.iter().enumerate().filter(|(at, _)| at % step == 0 || at + 1 == times.len());
-    points
-        // A logarithmic axis has no zero.
-        .filter(|(_, time)| **time > 0.0)
-        .map(|(at, &time)| (time, Some(Spread::of(&[(at + 1) as f64 / all]))))
-        .collect()
+fn distribution(run: &Digest) -> Vec<(f64, Option<Spread>)> {
+    // A logarithmic axis has no zero.
+    let points = run.distribution.iter().filter(|&&(time_s, _)| time_s > 0.0);
+    points.map(|&(time_s, part)| (time_s / 60.0, Some(Spread::of(&[part])))).collect()
 }
 
-/// Every job of every run, one line each, with its times and servers. Models are identified by
-/// their computing time and gradient size.
+/// Every job of every run whose results were kept, one line each in the order of submission, with its
+/// work, its times and its servers: all that another run of it needs. The rows of one run are a
+/// trace in our own format. Models are identified by their gradient size, and by their computing time
+/// unless the trace tells it.
 #[must_use]
 pub fn jobs(compared: &[Compared], profiles: &[Profile]) -> Table {
     let mut table = Table::new([
@@ -166,49 +158,59 @@ pub fn jobs(compared: &[Compared], profiles: &[Profile]) -> Table {
         "start_s",
         "end_s",
         "gpus",
+        "duration_s",
+        "iterations",
+        "gradient_bytes",
         "servers",
         "ps",
         "aggregating_racks",
         "outcome",
     ]);
     for one in compared {
-        for (seed, run) in one.outcomes.iter().enumerate() {
-            let head = |job: &Job, times: [Cell; 2]| head(&one.policy, seed, job, profiles, times);
+        for (seed, run) in one.runs.iter().enumerate() {
+            let mut unfinished = run.unfinished.iter().peekable();
+            let row = |job: &Job, times: [Cell; 2], place: [Cell; 3], outcome: Cell| {
+                let head = [Cell::text(&one.policy), Cell::text(seed.to_string())];
+                let rest = place.into_iter().chain([outcome]);
+                head.into_iter().chain(work(job, profiles, times)).chain(rest).collect()
+            };
+            let failed = |(job, reason): &(Job, Reason)| {
+                let none = || Cell::None;
+                row(job, [none(), none()], [none(), none(), none()], Cell::text(reason.to_string()))
+            };
             for Record { job, plan, start_s, end_s, .. } in &run.records {
-                let mut row = head(job, [*start_s, *end_s].map(|at| Cell::Number(at, 1)));
-                row.extend(place(plan));
-                row.push(Cell::text("finished"));
-                table.push(row);
+                while let Some(earlier) = unfinished.next_if(|(other, _)| other.id < job.id) {
+                    table.push(failed(earlier));
+                }
+                let times = [*start_s, *end_s].map(exact);
+                table.push(row(job, times, place(plan), Cell::text("finished")));
             }
-            for (job, reason) in &run.unfinished {
-                let mut row = head(job, [Cell::None, Cell::None]);
-                row.extend([Cell::None, Cell::None, Cell::None, Cell::text(reason.to_string())]);
-                table.push(row);
-            }
+            unfinished.for_each(|one| table.push(failed(one)));
         }
     }
     table
 }
 
-fn head(
-    policy: &str,
-    seed: usize,
-    job: &Job,
-    profiles: &[Profile],
-    [start, end]: [Cell; 2],
-) -> Vec<Cell> {
-    let model = profiles.iter().find(|profile| {
-        profile.compute_s == job.compute_s && profile.gradient_bytes() == job.gradient_bytes
-    });
-    vec![
-        Cell::text(policy),
-        Cell::text(seed.to_string()),
-        Cell::text(job.id.0.to_string()),
+/// A number with all its digits.
+fn exact(number: f64) -> Cell {
+    Cell::text(number.to_string())
+}
+
+/// A job's number, model, times, GPUs, and work.
+fn work(job: &Job, profiles: &[Profile], [start, end]: [Cell; 2]) -> [Cell; 9] {
+    let large = |profile: &&Profile| profile.gradient_bytes() == job.gradient_bytes;
+    let same = profiles.iter().filter(large).find(|profile| profile.compute_s == job.compute_s);
+    let model = same.or_else(|| profiles.iter().find(large));
+    [
+        exact(job.id.0.into()),
         model.map_or(Cell::None, |model| Cell::text(&model.name)),
-        Cell::Number(job.submit_s, 1),
+        exact(job.submit_s),
         start,
         end,
-        Cell::text(job.gpus.to_string()),
+        exact(job.gpus.into()),
+        exact(job.ideal_s()),
+        exact(job.iterations),
+        exact(job.gradient_bytes),
     ]
 }
 
@@ -226,8 +228,9 @@ fn place(plan: &Plan) -> [Cell; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::digest::{Trial, digest};
     use crate::figures::runs::{Run, run};
-    use crate::figures::workload::Workload;
+    use crate::figures::workload::factor;
     use tributary_cluster::model::Profiles;
     use tributary_cluster::placement::{ALL_REDUCE_NAMES, NAMES};
     use tributary_cluster::simulate::Options;
@@ -236,30 +239,43 @@ mod tests {
 
     #[test]
     fn all_policies_run_the_same_jobs_and_no_plan_is_infeasible() {
-        let trace = Generator::trace(400, 3);
+        let mut trace = Generator::trace(300, 3);
         let shape = Shape { racks: 3, servers_per_rack: 4, ..Shape::default() };
         let cluster = Cluster::uniform(&shape);
-        let workload = Workload { jobs: 300, load: Some(1.0), demand: None, compute: 1.0 };
-        let jobs = workload.draw(&trace, &cluster, Profiles::netpack().all(), 1).jobs;
+        trace.submissions.retain(|job| job.gpus <= cluster.gpus());
+        let profiles = Profiles::netpack();
+        let last_s = trace.submissions.last().unwrap().submit_s;
+        let stream = trace.stream(profiles.all(), 1);
+        let factor = factor(stream, [0.0, last_s], &cluster, 1.0).unwrap();
+        trace.submissions.iter_mut().for_each(|job| job.submit_s *= factor);
+        let jobs = trace.jobs(profiles.all(), 1);
         let options = Options { sample_s: Some(3_600.0), ..Options::default() };
         let names: Vec<&str> = NAMES.iter().chain(ALL_REDUCE_NAMES).copied().collect();
-        let runs: Vec<Run<'_>> = names
-            .iter()
-            .map(|policy| Run { cluster: &cluster, jobs: &jobs, policy, options, packets: None })
-            .collect();
+        let trial = |policy: &&'static str| Trial {
+            cluster: &cluster,
+            occupants: &[],
+            trace: &trace,
+            profiles: profiles.all(),
+            seed: 1,
+            policy,
+            options,
+            keep: true,
+        };
+        let trials: Vec<Trial<'_>> = names.iter().map(trial).collect();
         let told = std::sync::atomic::AtomicU64::new(0);
-        let outcomes = run(&runs, &|done, total| {
+        let digests = digest(&trials, &|done, total| {
             assert!(done <= total && total == jobs.len() as u64 * names.len() as u64);
             told.fetch_max(done, std::sync::atomic::Ordering::Relaxed);
         });
-        let outcomes = outcomes.unwrap();
+        let digests = digests.unwrap();
         assert_eq!(told.into_inner(), (jobs.len() * names.len()) as u64, "all of it was told");
         let compared: Vec<Compared> = names
             .iter()
-            .zip(outcomes)
-            .map(|(policy, outcome)| {
-                assert_eq!(outcome.records.len(), jobs.len(), "{policy}");
-                Compared { policy: (*policy).to_owned(), outcomes: vec![outcome] }
+            .zip(digests)
+            .map(|(policy, digest)| {
+                let ran: Vec<&Job> = digest.records.iter().map(|record| &record.job).collect();
+                assert_eq!(ran, jobs.iter().collect::<Vec<_>>(), "{policy}");
+                Compared { policy: (*policy).to_owned(), runs: vec![digest] }
             })
             .collect();
         let figure = figure("all", &compared);

@@ -8,6 +8,7 @@
 mod agreement;
 mod chart;
 pub mod compare;
+mod digest;
 pub mod esa;
 pub mod gantt;
 mod interval;
@@ -26,6 +27,7 @@ pub use chart::{
     Chart, DrawError, Estimates, Heat, HeatPanel, Line, Marks, Measured, Paper, PaperAt, Scale,
     Series,
 };
+pub use digest::{Digest, Trial, digest};
 pub use interval::Interval;
 pub use page::{Figure, page};
 pub use runs::{Progress, Run, RunError, policy, run};

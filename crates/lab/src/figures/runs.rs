@@ -8,7 +8,7 @@ use tributary_cluster::placement::{Rules, create};
 use tributary_cluster::simulate::{
     Communication, Observer, Options, Outcome, simulate, simulate_by,
 };
-use tributary_cluster::validate::Validator;
+use tributary_cluster::validate::{Validator, Violation};
 use tributary_cluster::{Cluster, Collective, Job, JobId, Plan, Policy, State};
 
 /// One simulation.
@@ -86,12 +86,8 @@ pub fn run(runs: &[Run<'_>], progress: Progress<'_>) -> Result<Vec<Outcome>, Run
     on_all_cores(runs.len(), &|_, _| (), |at| {
         let run = &runs[at];
         let in_network = run.options.communication == Communication::InNetwork;
-        let mut watch = Watch {
-            validator: Validator::new(run.cluster, in_network),
-            settled: 0,
-            tell: &|more| progress(done.fetch_add(more, Ordering::Relaxed) + more, total),
-        };
-        one(run, &mut watch)
+        let tell = |more| progress(done.fetch_add(more, Ordering::Relaxed) + more, total);
+        one(run, &mut Watch::new(run.cluster, in_network, &tell))
     })
 }
 
@@ -104,22 +100,33 @@ fn one(run: &Run<'_>, watch: &mut Watch<'_>) -> Result<Outcome, RunError> {
             simulate_by(run.cluster, run.jobs, &mut *policy, &run.options, watch, sums)?
         }
     };
-    let violations = watch.validator.violations();
-    match violations.first() {
-        None => Ok(outcome),
-        Some(first) => Err(RunError::Infeasible {
-            policy: run.policy.to_owned(),
-            count: violations.len(),
-            first: first.to_string(),
-        }),
-    }
+    watch.check(run.policy)?;
+    Ok(outcome)
 }
 
 /// Validates a simulation and reports its progress.
-struct Watch<'a> {
+pub(super) struct Watch<'a> {
     validator: Validator<'a>,
     settled: usize,
     tell: &'a dyn Fn(u64),
+}
+
+impl<'a> Watch<'a> {
+    /// Calls `tell` with the number of jobs whose result has become known.
+    pub(super) fn new(cluster: &'a Cluster, in_network: bool, tell: &'a dyn Fn(u64)) -> Self {
+        Self { validator: Validator::new(cluster, in_network), settled: 0, tell }
+    }
+
+    /// The error for a policy that violated a rule.
+    pub(super) fn check(&self, policy: &str) -> Result<(), RunError> {
+        let violations = self.validator.violations();
+        let infeasible = |first: &Violation| RunError::Infeasible {
+            policy: policy.to_owned(),
+            count: violations.len(),
+            first: first.to_string(),
+        };
+        violations.first().map_or(Ok(()), |first| Err(infeasible(first)))
+    }
 }
 
 impl Observer for Watch<'_> {

@@ -4,6 +4,8 @@
 //! few long jobs can be most of it. So a section has jobs before and after those that are measured:
 //! the former fill the cluster, the latter keep it busy. The load is that of the measured time.
 
+use std::borrow::Borrow;
+
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_cluster::model::Profile;
@@ -78,27 +80,46 @@ impl Workload {
 /// The share of a cluster's GPUs that would be busy on average from the first to the second time if no
 /// job waited, and if summing took no time. Jobs that are larger than the cluster do not count.
 #[must_use]
-pub fn load(jobs: &[Job], [from_s, to_s]: [f64; 2], cluster: &Cluster) -> f64 {
-    let within = |job: &Job| {
-        let end_s = job.submit_s + job.ideal_s();
-        (end_s.min(to_s) - job.submit_s.max(from_s)).max(0.0)
-    };
-    let possible = jobs.iter().filter(|job| job.gpus <= cluster.gpus());
-    let busy: f64 = possible.map(|job| f64::from(job.gpus) * within(job)).sum();
+pub fn load<J: Borrow<Job>>(
+    jobs: impl IntoIterator<Item = J>,
+    window_s: [f64; 2],
+    cluster: &Cluster,
+) -> f64 {
+    moved(jobs, window_s, cluster, 1.0)
+}
+
+/// [`load`] with all times of submission, and the window, multiplied by a factor.
+fn moved<J: Borrow<Job>>(
+    jobs: impl IntoIterator<Item = J>,
+    window_s: [f64; 2],
+    cluster: &Cluster,
+    factor: f64,
+) -> f64 {
+    let [from_s, to_s] = window_s.map(|at| at * factor);
+    let mut busy = 0.0;
+    for job in jobs {
+        let job: &Job = job.borrow();
+        if job.gpus <= cluster.gpus() {
+            let submit_s = job.submit_s * factor;
+            let end_s = submit_s + job.ideal_s();
+            busy += f64::from(job.gpus) * (end_s.min(to_s) - submit_s.max(from_s)).max(0.0);
+        }
+    }
     busy / ((to_s - from_s) * f64::from(cluster.gpus()))
 }
 
 /// The factor on all times of submission that gives the wished load in the window, which moves with
 /// them. `None` if there is none, as when all jobs are submitted at once.
 #[must_use]
-pub fn factor(jobs: &[Job], window_s: [f64; 2], cluster: &Cluster, wished: f64) -> Option<f64> {
+pub fn factor<J: Borrow<Job>>(
+    jobs: impl IntoIterator<Item = J> + Clone,
+    window_s: [f64; 2],
+    cluster: &Cluster,
+    wished: f64,
+) -> Option<f64> {
     /// Halvings of the logarithm's range, which is 60 decades.
     const STEPS: u32 = 100;
-    let moved = |logarithm: f64| {
-        let factor = logarithm.exp2();
-        let jobs = jobs.iter().map(|job| Job { submit_s: job.submit_s * factor, ..job.clone() });
-        load(&jobs.collect::<Vec<_>>(), window_s.map(|at| at * factor), cluster)
-    };
+    let moved = |logarithm: f64| moved(jobs.clone(), window_s, cluster, logarithm.exp2());
     // More time between jobs is less load.
     let (mut less, mut more) = (100.0, -100.0);
     if !(moved(less) <= wished && moved(more) >= wished) {

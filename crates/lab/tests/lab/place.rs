@@ -88,6 +88,97 @@ fn the_same_seed_gives_the_same_table() {
     assert_eq!(run(), run());
 }
 
+/// The cells of `jobs.csv` of a run into a directory.
+fn jobs_of(directory: &tempfile::TempDir, name: &str, args: &[&str]) -> (String, Vec<Vec<String>>) {
+    let out = directory.path().join(name);
+    let fixed = ["place", "--policy", "netpack", "--out", out.to_str().unwrap()];
+    succeed(&fixed.iter().chain(args).copied().collect::<Vec<_>>());
+    let file = out.join("jobs.csv");
+    let text = fs::read_to_string(&file).unwrap();
+    let rows = text.lines().map(|row| row.split(',').map(str::to_owned).collect()).collect();
+    (file.display().to_string(), rows)
+}
+
+#[test]
+fn the_listed_jobs_of_a_run_are_a_trace_that_gives_the_run_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = write(&directory, "cluster.toml", SMALL);
+    let (listed, first) =
+        jobs_of(&directory, "first", &["--cluster", &cluster, "--jobs", "60", "--load", "0.9"]);
+    let (_, again) = jobs_of(&directory, "again", &["--cluster", &cluster, "--trace", &listed]);
+    assert_eq!(first.len(), 61);
+    assert!(first.iter().any(|row| row.last().unwrap() != "finished"), "some are too large");
+    for (row, other) in first.iter().zip(&again) {
+        for (cell, other) in row.iter().zip(other) {
+            let close = match (cell.parse::<f64>(), other.parse::<f64>()) {
+                (Ok(number), Ok(other)) => (number - other).abs() <= 1e-9 * number.abs(),
+                _ => cell == other,
+            };
+            assert!(close, "{row:?} {other}");
+        }
+    }
+    assert_eq!(first.len(), again.len());
+    // The rows of two runs repeat the numbers of jobs.
+    let both = fs::read_to_string(&listed).unwrap();
+    let second: String = both.lines().skip(1).map(|row| format!("{row}\n")).collect();
+    let both = write(&directory, "both.csv", &(both + &second));
+    let error = fail(&["place", "--trace", &both]);
+    assert!(error.contains("both.csv:62: the job has the number of the job in line 2;"), "{error}");
+}
+
+/// Titan §II-B: machines in use, and traffic in units of the model's size; ours sums 1 GB in each of
+/// 1 000 iterations.
+#[test]
+fn titans_worked_example_is_one_command() {
+    let file = |name: &str| format!("examples/placement/titan-example-{name}");
+    let output = succeed(&[
+        "place",
+        "--cluster",
+        &file("cluster.toml"),
+        "--occupied",
+        &file("occupied.toml"),
+        "--trace",
+        &file("job.csv"),
+        "--communication",
+        "halving-doubling",
+        "--period",
+        "0",
+        "--policy",
+        "elasticflow,hived,titan",
+    ]);
+    let table: Vec<Vec<&str>> =
+        output.lines().map(|line| line.split_whitespace().collect()).collect();
+    for (policy, machines, traffic) in
+        [("elasticflow", "4.0", "0.0"), ("hived", "3.0", "1.5"), ("titan", "3.0", "1.0")]
+    {
+        let row = table.iter().find(|row| row.first() == Some(&policy)).unwrap();
+        assert!(row.contains(&machines) && row.contains(&traffic), "{output}");
+    }
+}
+
+#[test]
+fn columns_of_any_table_are_named_and_errors_name_the_fix() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = write(&directory, "cluster.toml", SMALL);
+    let jobs = "JobID;Submit;Start;End;GPUs\na;0;5;65;2\nb;10;10;40;1\n";
+    let trace = write(&directory, "jobs.csv", jobs);
+    let run = |columns: &'static str| {
+        ["place", "--cluster", &cluster, "--policy", "netpack", "--trace", &trace]
+            .into_iter()
+            .chain(["--columns", columns])
+            .collect::<Vec<_>>()
+    };
+    succeed(&run("job=JobID,submit=Submit,start=Start,end=End,gpus=GPUs"));
+    let error = fail(&run("submit=Submit,start=Start,end=End,gpus=GPU"));
+    let expected = "jobs.csv:1: there is no column `GPU`; correct `gpus=GPU`: did you mean `gpus`?";
+    assert!(error.contains(expected), "{error}");
+    let error = fail(&run("submit=Submit,gpus=GPUs"));
+    assert!(
+        error.contains("--columns: how long jobs ran is missing; add duration=COLUMN"),
+        "{error}"
+    );
+}
+
 #[test]
 fn a_generated_trace_makes_the_figures_of_both_papers() {
     let directory = tempfile::tempdir().unwrap();

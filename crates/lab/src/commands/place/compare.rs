@@ -10,11 +10,13 @@ use tributary_base::{memory, output_directory, size};
 use tributary_cluster::metrics::Summary;
 use tributary_cluster::model::Profiles;
 use tributary_cluster::placement::{ALL_REDUCE_NAMES, NAMES, Rules, create};
-use tributary_cluster::simulate::{Communication, Options, Outcome};
-use tributary_cluster::trace::{Format, Generator, MAX_JOBS, Trace};
-use tributary_cluster::{Cluster, Collective, Job, Shape, file};
+use tributary_cluster::simulate::{Communication, Options};
+use tributary_cluster::trace::{
+    Columns, Format, Generator, MAX_JOBS, Reading, Submission, Trace, Warning,
+};
+use tributary_cluster::{Cluster, Collective, Shape, file, occupied};
 use tributary_lab::figures::compare::{self, Compared};
-use tributary_lab::figures::{Run, factor, load};
+use tributary_lab::figures::{Trial, digest, factor, load};
 
 use crate::commands::output::{show, write};
 use tributary_base::program::{put, with_bar};
@@ -28,13 +30,24 @@ const SAMPLES: f64 = 400.0;
 /// Arguments of all simulations.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// A trace: CSV or JSON of Philly, CSV of Helios, Acme or our own. Without one, a generated
-    /// one.
+    /// A trace: Philly's, Helios', Acme's, ElasticFlow's, Alibaba's, output of sacct, SWF, or any
+    /// table, also packed by gzip. Without one, a generated one.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// The trace's format, if its content does not determine it.
     #[arg(long, value_name = "NAME", requires = "trace")]
     format: Option<String>,
+    /// The columns of a table in no known format, such as
+    /// submit=Submit,start=Start,end=End,gpus=GPUs. There are also duration, job, user, model,
+    /// iterations, gradients.
+    #[arg(
+        long,
+        value_name = "FIELD=COLUMN",
+        value_delimiter = ',',
+        requires = "trace",
+        conflicts_with = "format"
+    )]
+    columns: Vec<String>,
     /// A TOML file with models in addition to the known ones.
     #[arg(long, value_name = "FILE")]
     models: Option<PathBuf>,
@@ -60,6 +73,9 @@ pub(crate) struct CompareArgs {
     /// The cluster (TOML). Without one, NetPack's: 16 racks of 16 servers of 4 GPUs.
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
+    /// GPUs of the cluster that other jobs hold from the start (TOML).
+    #[arg(long, value_name = "FILE")]
+    occupied: Option<PathBuf>,
     /// Policies, or `all`. Rules may follow a name, such as `tetris:knapsack:apart`; they come before
     /// the options below.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
@@ -132,64 +148,58 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         Some(path) => read_cluster(path)?,
         None => Cluster::uniform(&Shape::default()),
     };
-    let trace = args.trace.read(args.jobs)?;
-    fits(trace.submissions.len(), args.seeds, policies.len())?;
-    let large = trace.too_large(&cluster);
+    let occupants = match &args.occupied {
+        Some(path) => occupied::load(path, &cluster)?,
+        None => Vec::new(),
+    };
+    let mut trace = args.trace.read(args.jobs)?;
+    fits(trace.submissions.len(), args.seeds, policies.len(), args.out.is_some())?;
     ensure!(
-        large.len() < trace.submissions.len(),
+        trace.submissions.iter().any(|job| job.gpus <= cluster.gpus()),
         "{}: each of its {} jobs wants more GPUs than the {} of the cluster; choose a larger one",
         trace.file,
-        large.len(),
+        trace.submissions.len(),
         cluster.gpus()
     );
-    warn(&large);
+    warn(trace.too_large(&cluster));
     let profiles = args.trace.profiles()?;
-    let jobs: Vec<Vec<Job>> = (0..args.seeds)
-        .map(|seed| {
-            let mut jobs = trace.jobs(profiles.all(), seed);
-            if let Some(wished) = args.load {
-                let factor = factor(&jobs, submitted_s(&jobs), &cluster, wished);
-                let factor = factor.with_context(|| {
-                    format!(
-                        "--load {wished}: no spacing of these jobs gives it, as if they come all at once, or are too few \
-                         for the cluster; choose less or leave it out"
-                    )
-                })?;
-                jobs.iter_mut().for_each(|job| job.submit_s *= factor);
-            }
-            Ok(jobs)
-        })
-        .collect::<Result<_>>()?;
-    let options = |jobs: &[Job]| Options {
+    warn(trace.unknown_models(profiles.all()));
+    if let Some(wished) = args.load {
+        scale(&mut trace, wished, &profiles, &cluster)?;
+    }
+    let window_s = submitted_s(&trace);
+    let options = Options {
         period_s: args.period,
         ageing: args.ageing,
         communication: args.communication.communication(),
-        sample_s: Some((submitted_s(jobs)[1] / SAMPLES).max(1.0)),
-        // All jobs have records; measures over time are of the time in which jobs come.
-        window_s: Some(submitted_s(jobs)),
+        sample_s: Some((window_s[1] / SAMPLES).max(1.0)),
+        // All jobs have records; measures over time are of the time in which jobs come, if they do not
+        // come all at once.
+        window_s: Some(window_s).filter(|[from_s, to_s]| from_s < to_s),
     };
-    let runs: Vec<Run<'_>> = policies
+    let trial = |policy, seed| Trial {
+        cluster: &cluster,
+        occupants: &occupants,
+        trace: &trace,
+        profiles: profiles.all(),
+        seed,
+        policy,
+        options,
+        keep: args.out.is_some(),
+    };
+    let trials: Vec<Trial<'_>> = policies
         .iter()
-        .flat_map(|policy| {
-            let cluster = &cluster;
-            jobs.iter().map(move |jobs| Run {
-                cluster,
-                jobs,
-                policy,
-                options: options(jobs),
-                packets: None,
-            })
-        })
+        .flat_map(|policy| (0..args.seeds).map(move |seed| trial(policy, seed)))
         .collect();
-    let mut outcomes = with_bar("jobs", |progress| tributary_lab::figures::run(&runs, progress))?;
+    let mut runs = with_bar("jobs", |progress| digest(&trials, progress))?.into_iter();
     let compared: Vec<Compared> = policies
         .iter()
         .map(|policy| {
-            let outcomes = outcomes.drain(..jobs.len()).collect();
-            Compared { policy: policy.clone(), outcomes }
+            let runs = runs.by_ref().take(args.seeds as usize).collect();
+            Compared { policy: policy.clone(), runs }
         })
         .collect();
-    report(args, &cluster, &trace, &profiles, &jobs[0], &compared)
+    report(args, &cluster, &trace, &profiles, &compared)
 }
 
 fn report(
@@ -197,12 +207,11 @@ fn report(
     cluster: &Cluster,
     trace: &Trace,
     profiles: &Profiles,
-    jobs: &[Job],
     compared: &[Compared],
 ) -> Result<()> {
     let title = format!(
         "{} jobs of {} on {} servers with {} GPUs",
-        jobs.len(),
+        trace.submissions.len(),
         trace.file,
         cluster.servers().len(),
         cluster.gpus()
@@ -211,7 +220,7 @@ fn report(
     figure.notes.push(format!(
         "{}{}; rounds every {} s; models drawn with {}. Every plan and every rate was checked.",
         // The load is undefined if all jobs arrive at once.
-        Some(load(jobs, submitted_s(jobs), cluster))
+        Some(load(trace.stream(profiles.all(), 0), submitted_s(trace), cluster))
             .filter(|load| load.is_finite())
             .map_or(String::new(), |load| format!("Load {load:.2}; ")),
         args.communication.describe(),
@@ -240,10 +249,10 @@ struct Measured<'a> {
 }
 
 fn json(title: &str, compared: &[Compared]) -> Result<String> {
-    let measured = |policy, seed, outcome: &Outcome| Measured {
+    let measured = |policy, seed, summary: &Summary| Measured {
         policy,
         seed,
-        measures: Summary::of(outcome)
+        measures: summary
             .iter()
             .map(|(metric, value)| (metric.key(), Some(value).filter(|value| value.is_finite())))
             .collect(),
@@ -251,18 +260,31 @@ fn json(title: &str, compared: &[Compared]) -> Result<String> {
     let runs: Vec<Measured<'_>> = compared
         .iter()
         .flat_map(|one| {
-            let outcomes = one.outcomes.iter().enumerate();
-            outcomes.map(|(seed, outcome)| measured(&one.policy, seed, outcome))
+            let runs = one.runs.iter().enumerate();
+            runs.map(|(seed, run)| measured(&one.policy, seed, &run.summary))
         })
         .collect();
     let all = serde_json::json!({ "title": title, "runs": runs });
     serde_json::to_string_pretty(&all).context("cannot write JSON")
 }
 
+/// Moves submissions together or apart until the jobs have a load.
+fn scale(trace: &mut Trace, wished: f64, profiles: &Profiles, cluster: &Cluster) -> Result<()> {
+    let jobs = trace.stream(profiles.all(), 0);
+    let factor = factor(jobs, submitted_s(trace), cluster, wished).with_context(|| {
+        format!(
+            "--load {wished}: no spacing of these jobs gives it, as if they come all at once, or are too few \
+             for the cluster; choose less or leave it out"
+        )
+    })?;
+    trace.submissions.iter_mut().for_each(|job| job.submit_s *= factor);
+    Ok(())
+}
+
 /// From the first submission to the last one.
-fn submitted_s(jobs: &[Job]) -> [f64; 2] {
-    let times = jobs.iter().map(|job| job.submit_s);
-    [times.clone().fold(f64::INFINITY, f64::min), times.fold(0.0, f64::max)]
+fn submitted_s(trace: &Trace) -> [f64; 2] {
+    let at = |job: Option<&Submission>| job.map_or(0.0, |job| job.submit_s);
+    [at(trace.submissions.first()), at(trace.submissions.last())]
 }
 
 impl CompareArgs {
@@ -342,17 +364,26 @@ impl TraceArgs {
             ensure!(jobs <= MAX_JOBS, "--jobs {jobs}: a trace may have at most {MAX_JOBS}");
             return Ok(Generator::trace(jobs, 0));
         };
+        let trace = Trace::open(path, self.reading()?)?;
+        warn(trace.warnings.iter().cloned());
+        Ok(match jobs {
+            Some(jobs) => trace.first(jobs),
+            None => trace,
+        })
+    }
+
+    /// How the file is read.
+    fn reading(&self) -> Result<Reading> {
+        if !self.columns.is_empty() {
+            let columns = Columns::parse(self.columns.iter().map(String::as_str));
+            return columns.map(Reading::from).map_err(|why| anyhow!("--columns: {why}"));
+        }
         let format = self.format.as_deref().map(|name| {
             Format::by_name(name).with_context(|| {
                 format!("--format {name}: there are {}", Format::ALL.map(Format::name).join(", "))
             })
         });
-        let trace = Trace::open(path, format.transpose()?)?;
-        warn(&trace.warnings);
-        Ok(match jobs {
-            Some(jobs) => trace.first(jobs),
-            None => trace,
-        })
+        Ok(format.transpose()?.into())
     }
 
     /// The models of the jobs.
@@ -386,29 +417,38 @@ impl Summing {
 }
 
 /// Prints the first few warnings, and their number.
-fn warn(warnings: &[tributary_cluster::trace::Warning]) {
-    for warning in warnings.iter().take(SHOWN) {
-        eprintln!("warning: {warning}");
+fn warn(warnings: impl IntoIterator<Item = Warning>) {
+    let mut more: Option<(usize, Warning)> = None;
+    for (at, warning) in warnings.into_iter().enumerate() {
+        if at < SHOWN {
+            eprintln!("warning: {warning}");
+        } else {
+            more = Some((at + 1 - SHOWN, warning));
+        }
     }
-    if warnings.len() > SHOWN {
-        let (more, file) = (warnings.len() - SHOWN, &warnings[0].file);
-        eprintln!("warning: {file}: {more} more jobs like these");
+    if let Some((more, last)) = more {
+        eprintln!("warning: {}: {more} more jobs like these", last.file);
     }
 }
 
-/// Bytes per waiting or running job, including its records.
-const JOB_BYTES: u64 = 512;
+/// Bytes per job of a run whose results are kept, and of one that goes on, if all jobs wait.
+const KEPT_BYTES: u64 = 512;
+const RUNNING_BYTES: u64 = 128;
 
-/// Checks that the memory suffices: every run's outcome is kept until the report.
-fn fits(jobs: usize, seeds: u64, policies: usize) -> Result<()> {
+/// Checks that the memory suffices. `kept` is whether the results of all jobs are kept until the
+/// report.
+fn fits(jobs: usize, seeds: u64, policies: usize, kept: bool) -> Result<()> {
     let runs = u128::from(seeds) * policies as u128;
-    let needed = runs * jobs as u128 * u128::from(JOB_BYTES);
-    let needed = u64::try_from(needed).unwrap_or(u64::MAX);
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let at_once = runs.min(cores as u128);
+    let per_job =
+        at_once * u128::from(RUNNING_BYTES) + if kept { runs * u128::from(KEPT_BYTES) } else { 0 };
+    let needed = u64::try_from(jobs as u128 * per_job).unwrap_or(u64::MAX);
     let Some(available) = memory::available() else { return Ok(()) };
     ensure!(
         needed <= available,
         "{jobs} jobs, {seeds} times under each of {policies} policies, need about {} of memory, and {} \
-         are available; lower --jobs or --seeds, or name fewer policies",
+         are available; lower --jobs or --seeds, name fewer policies, or leave out --out",
         size(needed),
         size(available)
     );
