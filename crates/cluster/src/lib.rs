@@ -25,6 +25,7 @@ mod steady;
 mod topology;
 pub mod trace;
 pub mod validate;
+mod weighed;
 
 pub use collective::{Collective, Phase, path_gbps};
 pub use job::{Job, JobId};
@@ -33,3 +34,4 @@ pub use policy::{Pending, Policy, Round};
 pub use state::{Infeasible, Running, State};
 pub use steady::{Link, SteadyNetwork};
 pub use topology::{Cluster, Pod, PodIndex, Rack, RackIndex, Server, ServerIndex, Shape};
+pub use weighed::{WEIGHED_MAX, Weighed};

@@ -1,5 +1,6 @@
 //! Placement policies.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use crate::job::{Job, JobId};
@@ -7,6 +8,7 @@ use crate::plan::Plan;
 use crate::state::{Infeasible, State};
 use crate::steady::SteadyNetwork;
 use crate::topology::{RackIndex, ServerIndex};
+use crate::weighed::Weighed;
 
 /// A job that waits for placement.
 #[derive(Clone, PartialEq, Debug)]
@@ -43,13 +45,15 @@ pub struct Round<'s, 'c> {
     started: Vec<JobId>,
     in_network: bool,
     serve: Option<Box<dyn Serve>>,
+    /// The plans that the policy weighed, if they are kept.
+    weighed: Option<BTreeMap<JobId, Vec<Weighed>>>,
 }
 
 impl<'s, 'c> Round<'s, 'c> {
     /// A round on a cluster.
     #[must_use]
     pub const fn new(state: &'s mut State<'c>) -> Self {
-        Self { state, started: Vec::new(), in_network: false, serve: None }
+        Self { state, started: Vec::new(), in_network: false, serve: None, weighed: None }
     }
 
     /// A round on a cluster whose jobs sum their gradients in the network. If a policy plans a
@@ -57,13 +61,37 @@ impl<'s, 'c> Round<'s, 'c> {
     /// worker](Plan::with_server).
     #[must_use]
     pub const fn in_network(state: &'s mut State<'c>) -> Self {
-        Self { state, started: Vec::new(), in_network: true, serve: None }
+        Self { state, started: Vec::new(), in_network: true, serve: None, weighed: None }
     }
 
     /// Moves the parameter servers of this round's jobs to the servers that a rule chooses, if jobs
     /// sum in the network.
     pub fn serve_by(&mut self, serve: Box<dyn Serve>) {
         self.serve = self.in_network.then_some(serve);
+    }
+
+    /// Keeps the plans that the policy weighs, which costs it time.
+    pub fn keep_weighed(&mut self) {
+        self.weighed.get_or_insert_default();
+    }
+
+    /// Whether they are kept.
+    #[must_use]
+    pub const fn keeps_weighed(&self) -> bool {
+        self.weighed.is_some()
+    }
+
+    /// The policy has weighed these plans for a job.
+    pub fn weighed(&mut self, job: JobId, plans: Vec<Weighed>) {
+        if let Some(weighed) = &mut self.weighed {
+            weighed.insert(job, plans);
+        }
+    }
+
+    /// Takes the plans that the policy has weighed for a job, best first; none if it ranks servers
+    /// rather than plans, or has placed the job on one server.
+    pub fn take_weighed(&mut self, job: JobId) -> Vec<Weighed> {
+        self.weighed.as_mut().and_then(|weighed| weighed.remove(&job)).unwrap_or_default()
     }
 
     /// Starts a job.

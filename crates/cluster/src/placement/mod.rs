@@ -7,6 +7,7 @@
 pub mod comb;
 mod deal;
 pub mod elasticflow;
+pub mod explain;
 pub mod flow_balance;
 pub mod gpu_balance;
 mod hived;
@@ -25,6 +26,7 @@ mod testing;
 pub mod tetris;
 mod tiresias;
 pub mod titan;
+mod ways;
 
 use crate::{Collective, Policy};
 pub use comb::Comb;

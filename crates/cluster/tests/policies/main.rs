@@ -4,6 +4,7 @@ mod all_reduce;
 mod baselines;
 mod common;
 mod enable;
+mod explain;
 mod feasible;
 mod readings;
 mod same_plans;

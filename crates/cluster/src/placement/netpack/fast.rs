@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::{Job, Pending, Plan, Policy, Round, ServerIndex, State};
+use crate::{Cluster, Job, Pending, Plan, Policy, Round, ServerIndex, State};
 
 use super::classes::{Class, Filed, Index};
 use super::links::{FLOW, Links};
@@ -11,10 +11,11 @@ use super::penalty::{Uplinks, is_oversubscribed};
 use super::ps::{Equation, Placed};
 use super::readings::{Duty, Oversubscribed, Readings};
 use super::workers::Candidate;
-use super::{Search, knapsack, place_jobs, plan};
-use crate::placement::regions;
+use super::{Search, knapsack, place_jobs};
+use crate::placement::regions::{self, Region};
 use crate::placement::rules::Queue;
 use crate::placement::sharing::Sharing;
+use crate::weighed::{Weighed, best};
 
 /// NetPack's policy: computes the plans of [`Plain`](super::Plain), faster, with its default
 /// readings except those that are fields here.
@@ -98,12 +99,15 @@ impl Fast {
         }
     }
 
+    /// Whether plans within a rack are better than all others.
+    fn racks_first(&self) -> bool {
+        self.oversubscribed && self.readings.oversubscribed == Oversubscribed::RacksFirst
+    }
+
     /// The best plan within a rack.
     fn in_a_rack(&mut self, state: &State<'_>, links: &Links<'_>, gpus: u32) -> Option<Placed> {
-        let cluster = state.cluster();
-        let racks = self.racks.get_or_insert_with(|| Index::new(cluster, &regions::racks(cluster)));
-        racks.refresh(state, links);
-        let equation = Equation::of(cluster, links, self.link, false, &self.readings);
+        let racks = refreshed(&mut self.racks, regions::racks, state, links);
+        let equation = Equation::of(state.cluster(), links, self.link, false, &self.readings);
         let most_free = self.by_free.len() as u32 - 1;
         let search = |rack: &Filed| within(&equation, rack, gpus, most_free);
         let plans = racks.regions.iter_mut().filter_map(|rack| rack.best(gpus, search));
@@ -112,16 +116,26 @@ impl Fast {
 
     /// The best plan within a region.
     fn in_a_region(&mut self, state: &State<'_>, links: &Links<'_>, gpus: u32) -> Option<Placed> {
-        let cluster = state.cluster();
-        let regions =
-            self.regions.get_or_insert_with(|| Index::new(cluster, &regions::of(cluster)));
-        regions.refresh(state, links);
-        let oversubscribed = self.oversubscribed;
+        let regions = refreshed(&mut self.regions, regions::of, state, links);
+        let (cluster, oversubscribed) = (state.cluster(), self.oversubscribed);
         let equation = Equation::of(cluster, links, self.link, oversubscribed, &self.readings);
         let most_free = self.by_free.len() as u32 - 1;
         let search = |region| within(&equation, region, gpus, most_free);
         regions.regions.iter().filter_map(search).reduce(better)
     }
+}
+
+/// An index in which all servers are filed that have changed; a new one if there is none.
+fn refreshed<'i>(
+    index: &'i mut Option<Index>,
+    regions: impl FnOnce(&Cluster) -> Vec<Region>,
+    state: &State<'_>,
+    links: &Links<'_>,
+) -> &'i mut Index {
+    let cluster = state.cluster();
+    let index = index.get_or_insert_with(|| Index::new(cluster, &regions(cluster)));
+    index.refresh(state, links);
+    index
 }
 
 /// The plan of more worth; the first among equals.
@@ -137,11 +151,31 @@ impl Search for Fast {
     fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan> {
         let (state, network) = round.with_network();
         let links = Links::of(state, network, self.readings.duty);
-        let racks_first =
-            self.oversubscribed && self.readings.oversubscribed == Oversubscribed::RacksFirst;
-        let in_a_rack = if racks_first { self.in_a_rack(state, &links, job.gpus) } else { None };
+        let in_a_rack =
+            if self.racks_first() { self.in_a_rack(state, &links, job.gpus) } else { None };
         let placed = in_a_rack.or_else(|| self.in_a_region(state, &links, job.gpus))?;
-        Some(plan(round, &placed, job.gpus))
+        Some(placed.plan(state.cluster(), job.gpus))
+    }
+
+    fn weigh(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Vec<Weighed> {
+        let (state, network) = round.with_network();
+        let links = Links::of(state, network, self.readings.duty);
+        let (cluster, readings, link) = (state.cluster(), &self.readings, self.link);
+        let most_free = self.by_free.len() as u32 - 1;
+        let all = |index: &Index, oversubscribed| {
+            let equation = Equation::of(cluster, &links, link, oversubscribed, readings);
+            let within = |region| all_within(&equation, region, job.gpus, most_free);
+            index.regions.iter().flat_map(within).collect::<Vec<_>>()
+        };
+        let in_racks = match self.racks_first() {
+            true => all(refreshed(&mut self.racks, regions::racks, state, &links), false),
+            false => Vec::new(),
+        };
+        if !in_racks.is_empty() {
+            return best(in_racks);
+        }
+        let regions = refreshed(&mut self.regions, regions::of, state, &links);
+        best(all(regions, self.oversubscribed))
     }
 
     fn started(&mut self, round: &Round<'_, '_>, servers: &[ServerIndex]) {
@@ -167,16 +201,38 @@ fn within(equation: &Equation<'_>, filed: &Filed, gpus: u32, most_free: u32) -> 
     let classes = filed.classes(gpus + most_free);
     let mut best: Option<Placed> = None;
     for workers in knapsack::candidates(&classes, gpus) {
-        let uplinks = equation.uplinks(&workers);
         let at_least = best.as_ref().map_or(Kbps::MIN, |best| best.worth);
-        let [beside, apart] =
-            [true, false].map(|has_worker| equation.allows(has_worker, &workers, filed.len()));
-        let search = PsSearch { equation, filed, workers: &workers, uplinks, beside, apart };
-        if let Some((worth, ps)) = search.better_than(at_least, &classes) {
-            best = Some(Placed { worth, workers, ps });
-        }
+        best = with_ps(equation, filed, &classes, workers, at_least).or(best);
     }
     best
+}
+
+/// For each candidate of [`within`] the best plan.
+fn all_within(equation: &Equation<'_>, filed: &Filed, gpus: u32, most_free: u32) -> Vec<Weighed> {
+    if filed.free() < gpus {
+        return Vec::new();
+    }
+    let classes = filed.classes(gpus + most_free);
+    let candidates = knapsack::candidates(&classes, gpus).into_iter();
+    let placed =
+        candidates.filter_map(|workers| with_ps(equation, filed, &classes, workers, Kbps::MIN));
+    placed.map(|placed| equation.terms(&placed, gpus)).collect()
+}
+
+/// A candidate with its best parameter server, if that makes the plan worth more than `at_least`.
+fn with_ps(
+    equation: &Equation<'_>,
+    filed: &Filed,
+    classes: &[Class],
+    workers: Candidate,
+    at_least: Kbps,
+) -> Option<Placed> {
+    let uplinks = equation.uplinks(&workers);
+    let [beside, apart] =
+        [true, false].map(|has_worker| equation.allows(has_worker, &workers, filed.len()));
+    let search = PsSearch { equation, filed, workers: &workers, uplinks, beside, apart };
+    let (worth, ps) = search.better_than(at_least, classes)?;
+    Some(Placed { worth, workers, ps })
 }
 
 /// The search for a candidate's parameter server.

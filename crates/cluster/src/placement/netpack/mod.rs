@@ -27,7 +27,7 @@ pub(crate) use penalty::is_oversubscribed;
 pub use plain::Plain;
 pub use readings::{Duty, Epsilon, Fits, HotSpot, Oversubscribed, Readings, Servers, Surplus};
 
-use crate::{Job, Pending, Plan, Round, ServerIndex};
+use crate::{Job, Pending, Plan, Round, ServerIndex, Weighed};
 
 /// The searches within the steps of algorithm 2.
 trait Search {
@@ -39,6 +39,11 @@ trait Search {
 
     /// Steps 2 and 3: workers and a parameter server for a job; `None` if it cannot be distributed.
     fn spread(&mut self, round: &mut Round<'_, '_>, job: &Job) -> Option<Plan>;
+
+    /// The plans that [`spread`](Self::spread) weighs, best first.
+    fn weigh(&mut self, _: &mut Round<'_, '_>, _: &Job) -> Vec<Weighed> {
+        Vec::new()
+    }
 
     /// A job has started.
     fn started(&mut self, round: &Round<'_, '_>, plan: &[ServerIndex]);
@@ -62,7 +67,13 @@ fn place_jobs(
         }
         let plan = match search.single(round, job.gpus) {
             Some(server) => Some(Plan::on_one(server, job.gpus)),
-            None => search.spread(round, job),
+            None => {
+                if round.keeps_weighed() {
+                    let weighed = search.weigh(round, job);
+                    round.weighed(job.id, weighed);
+                }
+                search.spread(round, job)
+            }
         };
         // If the cluster is partitioned, there may be no plan: the job waits.
         let Some(plan) = plan else { continue };
@@ -73,21 +84,4 @@ fn place_jobs(
     }
     search.review(round);
     enable::selectively(round);
-}
-
-/// A plan with the workers and parameter server that were found.
-///
-/// It may have a single worker: line 4 as printed leaves a job that exactly fits on a server to the
-/// search. Such a job needs no parameter server (table 3, constraint 6).
-fn plan(round: &Round<'_, '_>, placed: &ps::Placed, gpus: u32) -> Plan {
-    let shares: Vec<_> = placed
-        .workers
-        .shares(gpus)
-        .into_iter()
-        .map(|(offer, share)| (offer.server, share))
-        .collect();
-    match shares[..] {
-        [(server, _)] => Plan::on_one(server, gpus),
-        _ => Plan::spread(round.cluster(), &shares, placed.ps.server),
-    }
 }

@@ -7,7 +7,7 @@ use super::offers::{Kbps, Offer, fastest};
 use super::penalty::is_oversubscribed;
 use super::ps::{Equation, Placed};
 use super::readings::{Fits, Oversubscribed, Readings, Servers};
-use super::{Search, place_jobs, plan, ps, review, subset, workers};
+use super::{Search, place_jobs, ps, review, subset, workers};
 use crate::placement::regions::{self, Region};
 use crate::placement::rules::Queue;
 
@@ -56,7 +56,7 @@ impl Search for Plain {
         let (state, network) = round.with_network();
         let search = Spread::new(state, network, &self.readings);
         let placed = search.anywhere(job.gpus)?;
-        Some(plan(round, &placed, job.gpus))
+        Some(placed.plan(state.cluster(), job.gpus))
     }
 
     fn started(&mut self, _: &Round<'_, '_>, _: &[ServerIndex]) {}

@@ -1,7 +1,7 @@
 //! Step 3: selects the server of the parameter server, and with it one of the candidates for the
 //! workers (NetPack §5.2, equation 1).
 
-use crate::Cluster;
+use crate::{Cluster, Plan};
 
 use super::links::{FLOW, Links};
 use super::offers::{Kbps, Offer};
@@ -9,6 +9,7 @@ use super::penalty::{Penalty, Uplinks};
 use super::readings::{Epsilon, Readings};
 use super::workers::Candidate;
 use crate::placement::sharing::Sharing;
+use crate::weighed::Weighed;
 
 /// Workers and a parameter server.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -19,6 +20,21 @@ pub(super) struct Placed {
     pub(super) workers: Candidate,
     /// The parameter server.
     pub(super) ps: Offer,
+}
+
+impl Placed {
+    /// The plan of a job.
+    ///
+    /// It may have a single worker: line 4 as printed leaves a job that exactly fits on a server to
+    /// the search. Such a job needs no parameter server (table 3, constraint 6).
+    pub(super) fn plan(&self, cluster: &Cluster, gpus: u32) -> Plan {
+        let shares = self.workers.shares(gpus).into_iter();
+        let shares: Vec<_> = shares.map(|(offer, share)| (offer.server, share)).collect();
+        match shares[..] {
+            [(server, _)] => Plan::on_one(server, gpus),
+            _ => Plan::spread(cluster, &shares, self.ps.server),
+        }
+    }
 }
 
 /// The inputs of equation 1 besides the plan.
@@ -72,6 +88,20 @@ impl<'a> Equation<'a> {
         let rack = self.cluster.server(ps.server).rack;
         let uplink = uplinks.and_then(|uplinks| uplinks.share(self.cluster, self.links, rack));
         workers.value + ps.value(epsilon) + self.penalty.term(flows, uplink)
+    }
+
+    /// The terms of a plan's worth, for people.
+    pub(super) fn terms(&self, placed: &Placed, gpus: u32) -> Weighed {
+        let Placed { worth, ref workers, ps } = *placed;
+        let ps_value = ps.value(self.epsilon(workers.has(&ps)));
+        let gbps = |value: Kbps| value as f64 / 1e6;
+        Weighed {
+            plan: placed.plan(self.cluster, gpus),
+            worth_gbps: gbps(worth),
+            workers_gbps: gbps(workers.value),
+            ps_gbps: gbps(ps_value),
+            hot_spot_gbps: gbps(worth - workers.value - ps_value),
+        }
     }
 
     /// `ε`, in units of [`FLOW`].

@@ -1,18 +1,10 @@
 //! Exhaustive search over the placements of tiny cases.
 
-use crate::{Plan, RackIndex, ServerIndex, State};
+use crate::placement::ways::{Way, ways};
+use crate::{Plan, RackIndex, State};
 
 use super::rates::{Spread, best};
 use super::{Instance, Optimum, Unsolved};
-
-/// A placement of one job.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Way {
-    /// Number of GPUs on each server that has some.
-    shares: Vec<(ServerIndex, u32)>,
-    /// The server of the parameter server; `None` for a job on one server.
-    ps: Option<ServerIndex>,
-}
 
 /// The best placement, with the best rates for each placement.
 ///
@@ -57,7 +49,7 @@ pub fn fairest(instance: &Instance) -> Result<Fair, Unsolved> {
         if least_cost_s(instance, ways) >= least_s {
             return;
         }
-        let plans: Vec<_> = ways.iter().map(|way| plan(instance, way)).collect();
+        let plans: Vec<_> = ways.iter().map(|way| way.plan(&instance.cluster)).collect();
         let cost_s = settled_cost_s(instance, &plans);
         if cost_s < least_s {
             fair = Some(Fair { plans, cost_s });
@@ -123,41 +115,10 @@ fn choose(
     }
 }
 
-/// All placements of one job on idle servers.
-fn ways(gpus_of: &[u32], gpus: u32) -> Vec<Way> {
-    let servers = (0..gpus_of.len() as u32).map(ServerIndex);
-    splits(gpus_of, gpus)
-        .into_iter()
-        .flat_map(|split| {
-            let shares: Vec<_> =
-                servers.clone().zip(split).filter(|(_, share)| *share > 0).collect();
-            let places: Vec<_> =
-                if shares.len() == 1 { vec![None] } else { servers.clone().map(Some).collect() };
-            places.into_iter().map(move |ps| Way { shares: shares.clone(), ps })
-        })
-        .collect()
-}
-
-/// All ways to write `gpus` as a sum with one term per server.
-fn splits(gpus_of: &[u32], gpus: u32) -> Vec<Vec<u32>> {
-    match gpus_of {
-        [] if gpus == 0 => vec![Vec::new()],
-        [] => Vec::new(),
-        [rest @ .., last] => (0..=gpus.min(*last))
-            .flat_map(|here| {
-                splits(rest, gpus - here).into_iter().map(move |mut split| {
-                    split.push(here);
-                    split
-                })
-            })
-            .collect(),
-    }
-}
-
 /// A placement with its best rates, over all choices of the rack that aggregates each job. `None`
 /// if some job gets no bandwidth.
 fn with_best_rates(instance: &Instance, ways: &[Way]) -> Result<Option<Optimum>, Unsolved> {
-    let plans: Vec<_> = ways.iter().map(|way| plan(instance, way)).collect();
+    let plans: Vec<_> = ways.iter().map(|way| way.plan(&instance.cluster)).collect();
     let mut choices = vec![Vec::new()];
     for (job, (way, plan)) in ways.iter().zip(&plans).enumerate() {
         let Some(ps) = way.ps else { continue };
@@ -187,23 +148,4 @@ fn with_best_rates(instance: &Instance, ways: &[Way]) -> Result<Option<Optimum>,
         }
     }
     Ok(optimum)
-}
-
-fn plan(instance: &Instance, way: &Way) -> Plan {
-    match way.ps {
-        Some(ps) => Plan::spread(&instance.cluster, &way.shares, ps),
-        None => Plan::on_one(way.shares[0].0, way.shares[0].1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_splits_are_enumerated() {
-        assert_eq!(splits(&[2, 1, 2], 2).len(), 5, "200 110 101 011 002");
-        assert!(splits(&[2, 1], 4).is_empty());
-        assert_eq!(ways(&[2, 1, 2], 2).len(), 2 + 3 * 3);
-    }
 }
