@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::{NonZeroU8, NonZeroU64};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -67,7 +68,7 @@ impl fmt::Display for Role {
 }
 
 /// Clients that share a quota, and see and change only their own jobs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Tenant {
     /// Its name.
     pub name: String,
@@ -81,12 +82,20 @@ pub struct Tenant {
     pub max_preemption: Option<NonZeroU64>,
     /// Highest priority of its packets (ESA).
     pub max_priority: Option<NonZeroU8>,
+    /// Highest value of its jobs at the placement manager.
+    pub max_value: Option<f64>,
 }
+
+/// What may be the highest value of a job: values are above 0.
+const VALUES: RangeInclusive<f64> = 1e-9..=1e9;
 
 impl Tenant {
     fn read(item: &Item<'_>) -> Result<Self, Error> {
-        let keys = ["name", "jobs", "aggregators", "max_rate", "max_preemption", "max_priority"];
-        let table = item.table("[[tenant]]", &keys)?;
+        let keys = [
+            &["name", "jobs", "aggregators", "max_rate", "max_preemption", "max_priority"][..],
+            &["max_value"],
+        ];
+        let table = item.table("[[tenant]]", &keys.concat())?;
         let count = |key: &str| optional(&table, key, |item| item.integer32(0..=u32::MAX));
         let rate = |key: &str| optional(&table, key, |item| item.rate(1..=u64::MAX));
         let priority = optional(&table, "max_priority", |item| item.integer32(1..=u8::MAX.into()))?;
@@ -97,6 +106,7 @@ impl Tenant {
             max_rate: rate("max_rate")?.and_then(NonZeroU64::new),
             max_preemption: rate("max_preemption")?.and_then(NonZeroU64::new),
             max_priority: priority.and_then(|priority| NonZeroU8::new(priority as u8)),
+            max_value: optional(&table, "max_value", |item| item.number(VALUES))?,
         })
     }
 }
@@ -111,7 +121,7 @@ fn optional<'a, T>(
 }
 
 /// What a caller may do. Each request has one.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Grant {
     caller: Caller,
     role: Role,
@@ -507,6 +517,7 @@ mod tests {
                 "client = []\n[[tenant]]\nname = \"b\"\nmax_rate = \"10 apples\"\n",
                 "4:12: `max_rate` is `10 apples`, not a rate; write",
             ),
+            ("client = []\n[[tenant]]\nname = \"b\"\nmax_value = 0\n", "4:13: `max_value` is 0; "),
             (
                 "client = []\n[[tenant]]\nname = \"b\"\nmax_prioritty = 9\n",
                 "4:1: unknown key `max_prioritty` in [[tenant]]; did you mean `max_priority`?",

@@ -41,3 +41,6 @@ pub use random::{Fnv, SplitMix64};
 pub use size::{decimal_size, size};
 pub use svg::Svg;
 pub use text::{EXCERPT, counted, joined_lines, one_line, printable, shortened, unprintable};
+
+/// The target of lines of the log about decisions that its reader wants by default, such as where a job is placed.
+pub const DECISIONS: &str = "tributary_decisions";

@@ -17,7 +17,7 @@ use tributary_api::placement::v1::agent_message::Message;
 use tributary_api::placement::v1::placement_manager_server::PlacementManager;
 
 use crate::job::{Record, Request};
-use crate::manager::{Event, ProcessState, Refusal};
+use crate::manager::{Event, ProcessState, Quota, Refusal};
 use crate::shell::{Input, ToAgentSender, View, agent_channel};
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -53,10 +53,10 @@ impl Service {
         }
     }
 
-    async fn ask(
+    async fn ask<T>(
         &self,
-        question: impl FnOnce(oneshot::Sender<Result<u32, Refusal>>) -> Input,
-    ) -> Result<u32, Status> {
+        question: impl FnOnce(oneshot::Sender<Result<T, Refusal>>) -> Input,
+    ) -> Result<T, Status> {
         let ending = |_| Status::unavailable("the manager is ending");
         let (answer, answered) = oneshot::channel();
         self.inputs
@@ -74,7 +74,8 @@ impl PlacementManager for Service {
     ) -> Answer<v1::SubmitResponse> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
         let tenant = grant.tenant();
-        let quota = tenant.and_then(|tenant| tenant.jobs);
+        let quota = tenant.map(|tenant| Quota { jobs: tenant.jobs, max_value: tenant.max_value });
+        let quota = quota.unwrap_or_default();
         let mut wanted: Request = request.into_inner().into();
         wanted.tenant = tenant.map(|tenant| tenant.name.clone());
         wanted.max_rate = tenant.and_then(|tenant| tenant.max_rate);
@@ -113,6 +114,16 @@ impl PlacementManager for Service {
         let jobs = view.jobs.values().filter(|record| is_for(record, &grant));
         let jobs = jobs.map(|record| view.describe(record)).collect();
         Ok(Response::new(v1::ListResponse { jobs, servers }))
+    }
+
+    async fn explain(
+        &self,
+        request: tonic::Request<v1::ExplainRequest>,
+    ) -> Answer<v1::ExplainResponse> {
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
+        let job = request.into_inner().job_id;
+        self.find(job, &grant)?;
+        Ok(Response::new(self.ask(|answer| Input::Explain(job, answer)).await?))
     }
 
     type WatchStream = Answers<v1::WatchResponse>;

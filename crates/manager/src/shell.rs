@@ -16,7 +16,9 @@ use tributary_wire::channel::Token;
 use crate::durable::{Change, Store};
 use crate::job::{Phase, Record, Request, Run, TaskId};
 use crate::job_file;
-use crate::manager::{Action, Command, Connection, Event, Manager, Refusal, Settings, Ticket};
+use crate::manager::{
+    Action, Command, Connection, Event, Manager, Quota, Refusal, Settings, Ticket, Wait,
+};
 use crate::site::Site;
 
 /// Maximum number of messages queued for an agent. An agent that does not read them is
@@ -39,10 +41,12 @@ pub(crate) fn agent_channel() -> (ToAgent, mpsc::Receiver<Result<v1::ManagerMess
 /// An input of the thread.
 #[derive(Debug)]
 pub enum Input {
-    /// A submission, with the most jobs of its tenant, and the channel for its answer.
-    Submit(Box<Request>, Option<u32>, oneshot::Sender<Result<u32, Refusal>>),
+    /// A submission, with the limits of its tenant, and the channel for its answer.
+    Submit(Box<Request>, Quota, oneshot::Sender<Result<u32, Refusal>>),
     /// A cancellation, with the channel for its answer.
     Cancel(u32, oneshot::Sender<Result<u32, Refusal>>),
+    /// A question why a job is where it is, with the channel for its answer.
+    Explain(u32, oneshot::Sender<Result<v1::ExplainResponse, Refusal>>),
     /// A new connection of an agent, with the queue to the agent.
     #[doc(hidden)]
     Connected(Connection, ToAgentSender),
@@ -66,7 +70,7 @@ pub struct View {
     /// Servers, rack by rack.
     pub servers: Vec<ServerView>,
     /// By job that waits: why the last round did not place it.
-    pub waits: BTreeMap<u32, String>,
+    pub waits: BTreeMap<u32, Wait>,
 }
 
 impl View {
@@ -74,10 +78,11 @@ impl View {
     pub(crate) fn describe(&self, record: &Record) -> v1::Job {
         let mut job = v1::Job::from(record);
         if record.phase == Phase::Waiting {
-            let waits = self.waits.get(&record.id).map_or(NEXT_ROUND, String::as_str);
+            let waits = self.waits.get(&record.id);
+            let waits = waits.map_or_else(|| NEXT_ROUND.to_owned(), Wait::to_string);
             job.reason = match &record.setback {
                 Some(setback) => format!("{setback}; {waits}"),
-                None => waits.to_owned(),
+                None => waits,
             };
         }
         job
@@ -199,6 +204,16 @@ impl<S: Store> Shell<S> {
                 Event::Submit(self.ask(answer), request, quota)
             }
             Input::Cancel(job, answer) => Event::Cancel(self.ask(answer), job),
+            Input::Explain(job, answer) => {
+                let answered = self.manager.explain(self.clock.now_ms(), job).map(|explained| {
+                    let record = self.manager.durable().jobs.get(&job);
+                    let job = record.map(|record| self.view.borrow().describe(record));
+                    v1::ExplainResponse { job, ..explained }
+                });
+                // The client may have left.
+                let _ = answer.send(answered);
+                return Ok(());
+            }
             Input::Connected(connection, ToAgentSender(agent)) => {
                 self.agents.insert(connection, agent);
                 return Ok(());

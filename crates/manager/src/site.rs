@@ -59,8 +59,16 @@ struct SiteRack {
     /// Name of its switch.
     switch: String,
     uplink_gbps: f64,
-    pat_gbps: f64,
+    peak: Peak,
     servers: Vec<Server>,
+}
+
+/// Peak aggregation throughput of a switch (NetPack §4.1).
+#[derive(Clone, PartialEq, Debug)]
+struct Peak {
+    gbps: f64,
+    /// What it follows from, for people.
+    inputs: String,
 }
 
 /// All servers, and the network between them.
@@ -150,7 +158,7 @@ impl Site {
         network: impl FnOnce(&str) -> Result<String, SiteError>,
     ) -> Result<Self, SiteError> {
         let document = Document::parse(KIND, text, file)?;
-        let keys = ["network", "link_gbps", "uplink_gbps", "pat_gbps", "server"];
+        let keys = ["network", "link_gbps", "uplink_gbps", "pat_gbps", "round_trip", "server"];
         let table = document.table(&keys)?;
         let item = table.require("network", "\"network.toml\"")?;
         let name = item.string("network.toml")?;
@@ -208,9 +216,22 @@ impl Site {
         apart.or_else(|| by_name(name))
     }
 
+    /// The peak aggregation throughput of each switch, and what it follows from: one line each.
+    pub fn peaks(&self) -> impl Iterator<Item = String> {
+        self.racks.iter().map(|SiteRack { switch, peak: Peak { gbps, inputs }, .. }| {
+            format!("switch {switch} aggregates at most {gbps:.1} Gb/s: {inputs}")
+        })
+    }
+
     /// All servers, rack by rack.
     pub fn servers(&self) -> impl Iterator<Item = &Server> {
         self.racks.iter().flat_map(|rack| &rack.servers)
+    }
+
+    /// The name of a rack's switch.
+    #[must_use]
+    pub fn switch(&self, rack: RackIndex) -> &str {
+        &self.racks[rack.at()].switch
     }
 
     /// The IP address of a server's host.
@@ -282,7 +303,7 @@ impl Site {
                 servers: first..servers.len() as u32,
                 pod: None,
                 uplink_gbps: rack.uplink_gbps,
-                pat_gbps: rack.pat_gbps,
+                pat_gbps: rack.peak.gbps,
             });
         }
         Part { cluster: Cluster::new(servers, racks, Vec::new()), names }
@@ -389,15 +410,54 @@ impl Site {
     }
 }
 
-/// Peak aggregation throughput of a switch in Gb/s (NetPack §4.1): it sums as many packets as it has
-/// aggregators in each round trip, which takes the propagation from a worker to the parameter server and back,
-/// and a queue up to the mark of congestion (footnote 3).
-fn peak_gbps(switch: &SwitchSettings, link_gbps: f64, latency: Duration) -> f64 {
-    let bits = |bytes: u32| 8.0 * f64::from(bytes);
-    let queue = f64::from(switch.ecn_threshold) * bits(switch.packet_bytes()) / (link_gbps * 1e9);
-    let round_trip = 4.0 * latency.as_secs_f64() + queue;
-    let values = f64::from(switch.pool) * bits(4 * u32::from(switch.values_per_packet));
-    (values / round_trip / 1e9).clamp(*GBPS.start(), *GBPS.end())
+/// Range of a round trip.
+const ROUND_TRIP: RangeInclusive<Duration> = Duration::from_nanos(1)..=Duration::from_secs(10);
+
+/// A round trip for people.
+fn micros(seconds: f64) -> String {
+    format!("{:.1} µs", seconds * 1e6)
+}
+
+impl Peak {
+    /// The site file's own.
+    fn given(gbps: f64) -> Self {
+        Self { gbps, inputs: "pat_gbps of the site file".to_owned() }
+    }
+
+    /// A switch sums as many packets as it has aggregators in each round trip. Unless that is given,
+    /// it takes the propagation from a worker to the parameter server and back, and a queue up to the
+    /// mark of congestion (footnote 3).
+    fn of_pool(
+        switch: &SwitchSettings,
+        link_gbps: f64,
+        latency: Duration,
+        round_trip: Option<Duration>,
+    ) -> Self {
+        let bits = |bytes: u32| 8.0 * f64::from(bytes);
+        let mark = f64::from(switch.ecn_threshold);
+        let queue = mark * bits(switch.packet_bytes()) / (link_gbps * 1e9);
+        let propagation = 4.0 * latency.as_secs_f64();
+        let (seconds, source) = match round_trip {
+            Some(given) => (given.as_secs_f64(), "round_trip of the site file".to_owned()),
+            None => (
+                propagation + queue,
+                format!(
+                    "propagation of {} and a queue of {mark} packets at {link_gbps} Gb/s",
+                    micros(propagation)
+                ),
+            ),
+        };
+        let bytes = 4 * u32::from(switch.values_per_packet);
+        let pool = switch.pool;
+        let gbps = f64::from(pool) * bits(bytes) / seconds / 1e9;
+        Self {
+            gbps: gbps.clamp(*GBPS.start(), *GBPS.end()),
+            inputs: format!(
+                "{pool} aggregators of {bytes} bytes in each round trip of {} ({source})",
+                micros(seconds)
+            ),
+        }
+    }
 }
 
 const SERVER_KEYS: [&str; 3] = ["host", "gpus", "link_gbps"];
@@ -412,6 +472,7 @@ fn racks(
     let every_link = table.or("link_gbps", 100.0, |link| link.number(GBPS))?;
     let every_uplink = table.or("uplink_gbps", None, |up| up.number(GBPS).map(Some))?;
     let every_pat = table.or("pat_gbps", None, |pat| pat.number(GBPS).map(Some))?;
+    let round_trip = table.or("round_trip", None, |time| time.duration(ROUND_TRIP).map(Some))?;
     let mut by_switch: Vec<Vec<Server>> = vec![Vec::new(); topology.switches.len()];
     let mut latency = Duration::ZERO;
     let mut hosts = Vec::new();
@@ -442,8 +503,10 @@ fn racks(
         SiteRack {
             switch: topology.switch(id).name.clone(),
             uplink_gbps: every_uplink.unwrap_or(links.sum()),
-            pat_gbps: every_pat
-                .unwrap_or_else(|| peak_gbps(&scenario.network.switch, fastest, latency)),
+            peak: every_pat.map_or_else(
+                || Peak::of_pool(&scenario.network.switch, fastest, latency, round_trip),
+                Peak::given,
+            ),
             servers,
         }
     };

@@ -145,7 +145,7 @@ const SECTIONS: &[(&str, &[(&str, &str)])] = &[
         &[(
             "TRIBUTARY_LOG",
             "What is logged on standard error: a level (error, warn, info, debug, trace), or levels per crate, \
-             such as tributary_controller=debug,h2=debug. The default is warn.",
+             such as tributary_controller=debug,h2=debug. By default: warnings, and decisions of the placement manager.",
         )],
     ),
     (

@@ -79,9 +79,11 @@ pub fn end(result: Result<ExitCode>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Logs to standard error what `TRIBUTARY_LOG` selects. A level alone is that of our own crates.
+/// Logs to standard error what `TRIBUTARY_LOG` selects: by default warnings, and decisions. A level
+/// alone is that of our own crates.
 fn start_log(traces: Option<impl Layer<Registry> + Send + Sync>) -> Result<()> {
-    let wanted = std::env::var("TRIBUTARY_LOG").unwrap_or_else(|_| "warn".to_owned());
+    let wanted = std::env::var("TRIBUTARY_LOG")
+        .unwrap_or_else(|_| format!("warn,{}=info", crate::DECISIONS));
     let filter = match wanted.parse::<LevelFilter>() {
         Ok(level) => format!("{},tributary={level}", level.min(LevelFilter::WARN)),
         Err(_) => wanted.clone(),

@@ -129,6 +129,15 @@ impl Cluster {
         ]);
     }
 
+    /// Why a job is where it is.
+    fn explain(&self, job: &str) -> Value {
+        let args = ["place", "explain", job, "--json", "--manager", MANAGER];
+        let process = self.net.start("ps", &args);
+        let (success, errors) = ended(&process);
+        assert!(success, "{errors}");
+        serde_json::from_str(&process.output(Stream::Out)).unwrap()
+    }
+
     fn list(&self) -> Value {
         serde_json::from_str(&self.call(&["list", "--json"])).unwrap()
     }
@@ -310,6 +319,9 @@ fn a_parameter_server_that_dies_costs_time_only() {
     let cluster = Cluster::start();
     cluster.submit("all", 6, 200);
     cluster.wait(|job| job["state"] == "running");
+    let explained = cluster.explain("1");
+    assert_eq!(explained["rate_gbps"], 5.0, "its link carries two flows: {explained:#}");
+    assert_eq!(explained["plans"].as_array().unwrap().len(), 1, "{explained:#}");
     for _ in 0..2 {
         let agents = cluster.agents.values();
         let server = || {

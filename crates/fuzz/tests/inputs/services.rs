@@ -41,7 +41,7 @@ use crate::bounds::{MIB, Turn};
 use crate::reader::Reader;
 
 /// All methods, by the services that have them.
-const METHODS: [&str; 15] = [
+const METHODS: [&str; 16] = [
     "tributary.jobs.v1.Jobs/Admit",
     "tributary.jobs.v1.Jobs/Release",
     "tributary.jobs.v1.Jobs/Move",
@@ -57,6 +57,7 @@ const METHODS: [&str; 15] = [
     "tributary.crossconnect.v1.CrossConnect/Read",
     "tributary.crossconnect.v1.CrossConnect/Change",
     "tributary.jobs.v1.Jobs/Take",
+    "tributary.placement.v1.PlacementManager/Explain",
 ];
 
 /// Most memory for one input: buffers of connections, and switches that sweep.
@@ -226,6 +227,7 @@ fn grant(kind: usize) -> Grant {
             max_rate: NonZeroU64::new(1_000_000_000),
             max_preemption: NonZeroU64::new(1_000_000),
             max_priority: NonZeroU8::new(100),
+            max_value: Some(2.0),
         })
     };
     match kind {

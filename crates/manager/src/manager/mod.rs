@@ -20,21 +20,28 @@
 //! | release from the switches | all processes of an ending attempt have ended | yes | it is not admitted |
 //! | answer to a request | the job is recorded | no | requests have a key |
 //!
-//! `rounds` places jobs, `lives` follows attempts and agents.
+//! `rounds` places jobs, `waits` and `explain` give the reasons, `lives` follows attempts and agents.
 
+mod explain;
 mod lives;
+mod reason;
 mod rounds;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem::discriminant;
 use std::num::NonZeroU64;
 
+use tributary_api::placement::v1;
+use tributary_base::{DECISIONS, counted};
 use tributary_cluster::Policy;
 use tributary_wire::channel::Token;
 
 use crate::durable::{Change, Durable};
-use crate::job::{Exit, Phase, Record, Request, Task, TaskId};
+use crate::job::{Exit, Phase, Record, Request, TaskId};
 use crate::site::Site;
+
+pub use reason::Wait;
 
 /// Settings of the manager.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,7 +54,8 @@ pub struct Settings {
     pub ageing: f64,
     /// Maximum number of kept jobs that are over.
     pub kept: usize,
-    /// Highest value of a job, so that nobody is always first: others reach it by waiting.
+    /// Highest value of a job whose tenant has no limit of its own. No job is always first: others
+    /// reach its value by waiting.
     pub max_value: f64,
 }
 
@@ -81,11 +89,20 @@ pub struct ProcessState {
     pub exit: Option<Exit>,
 }
 
+/// The limits of a tenant.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Quota {
+    /// Most jobs that wait or run.
+    pub jobs: Option<u32>,
+    /// Highest value of a job; `None` for that of [`Settings::max_value`].
+    pub max_value: Option<f64>,
+}
+
 /// An event for the manager.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
-    /// A client submits a job. Its tenant may have this many.
-    Submit(Ticket, Box<Request>, Option<u32>),
+    /// A client submits a job, within the limits of its tenant.
+    Submit(Ticket, Box<Request>, Quota),
     /// A client cancels a job.
     Cancel(Ticket, u32),
     /// An agent has registered.
@@ -236,7 +253,9 @@ pub struct Manager {
     /// Numbers for which the switches served an unrecorded job, and how it was handled.
     strangers: BTreeMap<u16, Stranger>,
     /// By job that waits: why the last round did not place it.
-    waits: BTreeMap<u32, String>,
+    waits: BTreeMap<u32, Wait>,
+    /// By job that a round of this manager has placed: the plans that the policy weighed for it.
+    weighed: BTreeMap<u32, Vec<v1::WeighedPlan>>,
     next_round_ms: u64,
     changes: Vec<Change>,
     outbox: Vec<Action>,
@@ -307,6 +326,7 @@ impl Manager {
             served: BTreeSet::new(),
             strangers: BTreeMap::new(),
             waits: BTreeMap::new(),
+            weighed: BTreeMap::new(),
             next_round_ms: now_ms + settings.period_ms,
             changes: Vec::new(),
             outbox: Vec::new(),
@@ -324,7 +344,7 @@ impl Manager {
 
     /// By job that waits: why the last round did not place it.
     #[must_use]
-    pub const fn waits(&self) -> &BTreeMap<u32, String> {
+    pub const fn waits(&self) -> &BTreeMap<u32, Wait> {
         &self.waits
     }
 
@@ -340,7 +360,7 @@ impl Manager {
             Event::Submit(ticket, request, quota) => {
                 let answer = self.submit(now_ms, *request, quota);
                 if let Err(refusal) = &answer {
-                    tracing::info!("refused a job: {refusal}");
+                    tracing::info!(target: DECISIONS, "refused a job: {refusal}");
                 }
                 self.outbox.push(Action::Answer(ticket, answer));
             }
@@ -395,12 +415,7 @@ impl Manager {
         self.actions()
     }
 
-    fn submit(
-        &mut self,
-        now_ms: u64,
-        request: Request,
-        quota: Option<u32>,
-    ) -> Result<u32, Refusal> {
+    fn submit(&mut self, now_ms: u64, request: Request, quota: Quota) -> Result<u32, Refusal> {
         let is_own = |record: &&Record| record.request.tenant == request.tenant;
         let same_key = |record: &&Record| {
             !request.key.is_empty() && record.request.key == request.key && is_own(record)
@@ -410,14 +425,16 @@ impl Manager {
             return if same { Ok(known.id) } else { Err(Refusal::Taken(known.id)) };
         }
         self.site.check(&request).map_err(Refusal::Invalid)?;
-        let most = self.settings.max_value;
+        let most = quota.max_value.unwrap_or(self.settings.max_value);
         if request.value > most {
-            let value = request.value;
-            return Err(Refusal::Invalid(format!("a value of {value:e}: choose at most {most}")));
+            let (value, tenant) = (request.value, request.tenant.as_deref());
+            let of = tenant.map(|tenant| format!(" for tenant `{tenant}`")).unwrap_or_default();
+            let why = format!("a value of {value:e}: choose at most {most}{of}");
+            return Err(Refusal::Invalid(why));
         }
         let alive = |record: &&Record| is_own(record) && !record.phase.is_over();
         let has = self.durable.jobs.values().filter(alive).count();
-        if let Some(most) = quota.filter(|most| has >= *most as usize) {
+        if let Some(most) = quota.jobs.filter(|most| has >= *most as usize) {
             let tenant = request.tenant.unwrap_or_default();
             return Err(Refusal::Quota { tenant, most });
         }
@@ -467,8 +484,12 @@ impl Manager {
     /// Replaces a record, and logs a new phase.
     fn put(&mut self, record: Record) {
         let before = self.durable.jobs.get(&record.id).map(|record| discriminant(&record.phase));
-        if before != Some(discriminant(&record.phase)) {
-            tracing::info!(job = record.id, "{}", progress(&record));
+        if before != Some(discriminant(&record.phase))
+            && let Some(progress) = progress(&record)
+        {
+            let Record { id: job, request: Request { name, tenant, .. }, .. } = &record;
+            let tenant = tenant.as_deref();
+            tracing::info!(target: DECISIONS, job, name, tenant, "{progress}");
         }
         self.change(Change::Job(Box::new(record)));
     }
@@ -500,28 +521,20 @@ impl Manager {
     }
 }
 
-/// The phase of a job, for the log.
-fn progress(record: &Record) -> String {
-    match &record.phase {
+/// The new phase of a job, for the log. The round that starts an attempt logs it, with what it knows of it.
+fn progress(record: &Record) -> Option<String> {
+    Some(match &record.phase {
         Phase::Waiting => match &record.setback {
-            Some(why) => format!("it waits again: {why}"),
-            None => format!("it was submitted as {:?} and waits", record.request.name),
+            Some(why) => format!("waits again: {why}"),
+            None => {
+                let Request { gpus, value, .. } = record.request;
+                format!("accepted: {}, value {value}", counted(gpus as usize, "GPU"))
+            }
         },
-        Phase::Running(run) => {
-            let place = |task: &Task| format!("{}×{}", task.server, task.gpus);
-            let server = run.ps.iter().map(|server| format!("{server} (PS)"));
-            let places: Vec<String> = run.tasks.iter().map(place).chain(server).collect();
-            let switches = match (run.wire, run.adding.as_deref()) {
-                (None, _) => "it needs no network".to_owned(),
-                (_, None) => "switches aggregate".to_owned(),
-                (_, Some([])) => "switches forward only".to_owned(),
-                (_, Some(some)) => format!("{} aggregate, others forward only", some.join(", ")),
-            };
-            format!("attempt {} is placed on {}; {switches}", run.attempt, places.join(" "))
-        }
+        Phase::Running(_) => return None,
         Phase::Ending(run, cause) => format!("attempt {} ends: {cause}", run.attempt),
-        Phase::Finished(_) => "it has finished".to_owned(),
-        Phase::Failed(why) => format!("it has failed: {why}"),
-        Phase::Cancelled => "it is cancelled".to_owned(),
-    }
+        Phase::Finished(_) => "finished".to_owned(),
+        Phase::Failed(why) => format!("failed: {why}"),
+        Phase::Cancelled => "cancelled".to_owned(),
+    })
 }

@@ -1,11 +1,11 @@
 //! A placement round: passes the waiting jobs and the current cluster to a policy.
 
-use std::collections::BTreeMap;
-
-use tributary_cluster::{Job, JobId, Pending, Plan, Round, ServerIndex, State};
+use tributary_base::DECISIONS;
+use tributary_cluster::{Job, JobId, Pending, Plan, Round, State};
 use tributary_wire::POSITIONS_MAX;
 
-use super::{Action, Agent, Manager, lives};
+use super::explain::Names;
+use super::{Action, Agent, Manager, Wait, lives};
 use crate::durable::Change;
 use crate::job::{Phase, Record, Request, Run, Task};
 use crate::site::{Part, Site, Summed};
@@ -21,46 +21,23 @@ impl Manager {
             .map(|record| self.pending(now_ms, record))
             .collect();
         let before = std::mem::take(&mut self.waits);
+        self.weighed.retain(|job, _| {
+            self.durable.jobs.get(job).is_some_and(|record| record.phase.run().is_some())
+        });
         if waiting.is_empty() {
             return;
         }
+        let (_, free_before) = self.gpus();
         for (job, plan) in self.plans(&waiting) {
-            self.begin(now_ms, job, plan);
+            let value = waiting.iter().find(|pending| pending.job.id.0 == job);
+            self.begin(now_ms, job, plan, value.map_or(0.0, |pending| pending.value));
         }
-        self.explain(&waiting, &before);
-    }
-
-    /// Notes why jobs still wait, and logs what is new.
-    fn explain(&mut self, waiting: &[Pending], before: &BTreeMap<u32, String>) {
-        let here = self.site.servers().filter(|server| self.is_here(&server.name));
-        let all: u32 = here.map(|server| server.gpus).sum();
-        let runs = self.durable.jobs.values().filter_map(|record| record.phase.run());
-        let tasks = runs.flat_map(|run| &run.tasks).filter(|task| self.is_here(&task.server));
-        let free = all.saturating_sub(tasks.map(|task| task.gpus).sum());
-        for Pending { job, .. } in waiting {
-            let (id, gpus) = (job.id.0, job.gpus);
-            if self.durable.jobs.get(&id).is_none_or(|record| record.phase != Phase::Waiting) {
-                continue;
-            }
-            let why = match self.waits.get(&id) {
-                Some(why) => why.clone(),
-                None if all == 0 => "no server's agent is connected".to_owned(),
-                None if gpus > all => {
-                    format!("it wants {gpus} GPUs, and the servers with an agent have {all}")
-                }
-                None if gpus > free => format!("it wants {gpus} GPUs, and {free} are free"),
-                None => format!("{free} GPUs are free, but {} left it out", self.policy.name()),
-            };
-            if before.get(&id) != Some(&why) {
-                tracing::info!(job = id, "it waits: {why}");
-            }
-            self.waits.insert(id, why);
-        }
+        self.explain_waits(&waiting, &before, free_before);
     }
 
     /// The job in the policy's terms, and its current value: every round since its submission has
     /// passed it over.
-    fn pending(&self, now_ms: u64, record: &Record) -> Pending {
+    pub(super) fn pending(&self, now_ms: u64, record: &Record) -> Pending {
         let job = described(record);
         let waited_ms = now_ms.saturating_sub(record.submitted_ms);
         let rounds = (waited_ms / self.settings.period_ms.max(1)) as f64;
@@ -68,16 +45,19 @@ impl Manager {
         Pending { job, value }
     }
 
-    /// Asks the policy, which sees only servers with a connected agent.
-    fn plans(&mut self, waiting: &[Pending]) -> Vec<(u32, Planned)> {
-        let here = |name: &str| matches!(self.agents.get(name), Some(Agent::Here { .. }));
-        let part = self.site.part(here);
+    /// The servers with a connected agent.
+    pub(super) fn present(&self) -> Part {
+        self.site.part(|name| self.is_here(name))
+    }
+
+    /// These servers with the attempts that hold GPUs.
+    pub(super) fn state<'c>(&self, part: &'c Part) -> State<'c> {
         let mut state = State::new(&part.cluster);
         // Numbers counted down from the maximum are not used by our jobs.
         let mut spare = (0..=u32::MAX).rev().map(JobId);
         for record in self.durable.jobs.values() {
             let Some(run) = record.phase.run() else { continue };
-            for (job, plan) in occupied(&self.site, record, run, &part, &mut spare) {
+            for (job, plan) in occupied(&self.site, record, run, part, &mut spare) {
                 if let Err(error) = state.start(&job, plan) {
                     // Only possible if the site file has changed. The remaining GPUs of the job are
                     // not assigned to others.
@@ -85,23 +65,41 @@ impl Manager {
                 }
             }
         }
-        let mut round = Round::new(&mut state);
+        state
+    }
+
+    /// Asks the policy, which sees only servers with a connected agent.
+    fn plans(&mut self, waiting: &[Pending]) -> Vec<(u32, Planned)> {
+        let part = self.present();
+        let mut state = self.state(&part);
+        let names = Names { site: &self.site, part: &part };
+        let mut round = Round::in_network(&mut state);
+        round.keep_weighed();
         self.policy.place(&mut round, waiting);
         let started = round.started().to_vec();
-        let name = |server: ServerIndex| part.names[server.at()].clone();
+        for &job in &started {
+            self.weighed.insert(job.0, names.weighed(round.take_weighed(job)));
+        }
+        let (state, network) = state.with_network();
         let plan = |job: JobId| {
-            let plan = state.running()[&job].plan.clone();
-            let workers = plan.workers().into_iter().map(|(server, gpus)| (name(server), gpus));
-            let workers = workers.collect();
-            (job.0, Planned { workers, summed: self.site.summed(&part, &plan) })
+            let plan = &state.running()[&job].plan;
+            let workers = plan.workers().into_iter();
+            let switches = plan.aggregating.iter().map(|&rack| self.site.switch(rack).to_owned());
+            let planned = Planned {
+                workers: workers.map(|(server, gpus)| (names.server(server), gpus)).collect(),
+                summed: self.site.summed(&part, plan),
+                switches: switches.collect(),
+                rate_gbps: network.rate_gbps(job),
+            };
+            (job.0, planned)
         };
         started.into_iter().map(plan).collect()
     }
 
     /// Records an attempt, and lets the switches serve it or its process start.
-    fn begin(&mut self, now_ms: u64, job: u32, planned: Planned) {
+    fn begin(&mut self, now_ms: u64, job: u32, planned: Planned, value: f64) {
         let Some(mut record) = self.durable.jobs.get(&job).cloned() else { return };
-        let Planned { workers, summed: Summed { ps, adding } } = planned;
+        let Planned { workers, summed: Summed { ps, adding }, switches, rate_gbps } = planned;
         if workers.len() > usize::from(POSITIONS_MAX) {
             let count = workers.len();
             let what = format!("{count} servers; packets name {POSITIONS_MAX} at most");
@@ -113,7 +111,7 @@ impl Manager {
             2.. => match self.next_wire() {
                 Some(wire) => Some(wire),
                 None => {
-                    self.waits.insert(job, "all numbers of jobs in packets are in use".to_owned());
+                    self.waits.insert(job, Wait::NoNumber);
                     return;
                 }
             },
@@ -131,6 +129,7 @@ impl Manager {
         let (attempt, key) = (record.attempts, (self.draw)());
         let run = Run { attempt, since_ms: now_ms, wire, epoch: None, adding, ps, key, tasks };
         self.outbox.extend(lives::admission(&self.site, &record, &run).map(Action::Admit));
+        log_placed(&record, &run, &switches, rate_gbps, value, self.policy.name());
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {
             let mut counters = self.durable.counters;
@@ -158,10 +157,41 @@ impl Manager {
     }
 }
 
-/// A plan with the names of servers.
+/// A plan with the names of servers and switches.
 struct Planned {
     workers: Vec<(String, u32)>,
     summed: Summed,
+    /// The switches that aggregate in the policy's model.
+    switches: Vec<String>,
+    /// Rate of each worker in the steady state; infinite if it sends nothing.
+    rate_gbps: f64,
+}
+
+/// Logs where a job is placed, and what was expected of that.
+fn log_placed(
+    record: &Record,
+    run: &Run,
+    switches: &[String],
+    rate_gbps: f64,
+    value: f64,
+    policy: &str,
+) {
+    let Record { id: job, request: Request { name, tenant, .. }, .. } = record;
+    let workers = run.tasks.iter().map(|task| format!("{}×{}", task.server, task.gpus));
+    let workers = workers.collect::<Vec<_>>().join(" ");
+    let (tenant, attempt) = (tenant.as_deref(), run.attempt);
+    if run.wire.is_none() {
+        return tracing::info!(
+            target: DECISIONS,
+            job, name, tenant, attempt, workers, value, policy, "placed on one server: it sends nothing"
+        );
+    }
+    let ps = run.ps.as_deref().unwrap_or("none, or the controller's choice");
+    let aggregating = switches.join(" ");
+    tracing::info!(
+        target: DECISIONS,
+        job, name, tenant, attempt, workers, ps, aggregating, rate_gbps, value, policy, "placed"
+    );
 }
 
 /// A recorded job in the policy's terms.

@@ -152,6 +152,27 @@ fn the_peak_of_a_switch_follows_from_its_pool() {
     let twice = pat(&network(&switch.replace("200", "400")), &site);
     assert!((twice[0] / usual - 2.0).abs() < 1e-9, "{twice:?}");
     assert_eq!(pat(&network(switch), SITE), [20.0; 2], "the file's own");
+    // 200 aggregators of 128 bytes in each 20 µs.
+    let timed = format!("round_trip = \"20us\"\n{site}");
+    for found in pat(&network(switch), &timed) {
+        assert!((found - 10.24).abs() < 1e-9, "{found} is not 10.24");
+    }
+    let lines = |text: &str| -> Vec<String> {
+        Site::parse(text, &network(switch)).unwrap().peaks().collect()
+    };
+    assert_eq!(
+        lines(&timed)[0],
+        "switch rack1 aggregates at most 10.2 Gb/s: 200 aggregators of 128 bytes in each round trip of 20.0 µs \
+         (round_trip of the site file)"
+    );
+    assert_eq!(
+        lines(&site)[1],
+        "switch rack2 aggregates at most 13.9 Gb/s: 200 aggregators of 128 bytes in each round trip of 14.7 µs \
+         (propagation of 0.0 µs and a queue of 100 packets at 10 Gb/s)"
+    );
+    assert!(lines(SITE)[0].ends_with("at most 20.0 Gb/s: pat_gbps of the site file"));
+    let line = refused(&site.replace("link_gbps = 10\n", "round_trip = \"0us\"\n"), NETWORK);
+    assert!(line.starts_with("site.toml:2:14: `round_trip` is 0ns, out of range"), "{line}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
+use tributary_access::args::KeyArgs;
 use tributary_access::listen::standard;
 use tributary_access::remote;
 use tributary_api::placement::v1;
@@ -24,12 +25,21 @@ const LONGEST_ANSWER: usize = 64 << 20;
 /// concerned.
 const USUAL: (&str, u32) = ("resnet50", 1000);
 
-type Client = PlacementManagerClient<Channel>;
+pub(crate) type Client = PlacementManagerClient<Channel>;
 
 /// Sends a request to the manager.
 fn ask<T>(server: &ServerArgs, question: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
-    let manager = server.manager.clone().unwrap_or_else(|| standard("manager").to_string());
-    let remote = server.keys.remote("--manager", &manager)?;
+    ask_at(server.manager.as_deref(), &server.keys, question)
+}
+
+/// Sends a request to the manager at an address, or at the usual one of this host.
+pub(crate) fn ask_at<T>(
+    manager: Option<&str>,
+    keys: &KeyArgs,
+    question: impl AsyncFnOnce(&mut Client) -> Result<T>,
+) -> Result<T> {
+    let manager = manager.map_or_else(|| standard("manager").to_string(), str::to_owned);
+    let remote = keys.remote("--manager", &manager)?;
     tributary_endpoint::runtime()?.block_on(async {
         let channel = remote
             .connect()
@@ -39,7 +49,7 @@ fn ask<T>(server: &ServerArgs, question: impl AsyncFnOnce(&mut Client) -> Result
     })
 }
 
-fn refused(status: Status) -> anyhow::Error {
+pub(crate) fn refused(status: Status) -> anyhow::Error {
     match status.code() {
         _ if status.source().is_some() => {
             anyhow!("the manager cannot be reached: {}", remote::reason(&status))
@@ -204,7 +214,7 @@ fn places(job: &v1::Job) -> String {
     job.tasks.iter().map(place).chain(server).collect::<Vec<_>>().join(" ")
 }
 
-fn word(state: State) -> &'static str {
+pub(crate) fn word(state: State) -> &'static str {
     match state {
         State::Unspecified => "unknown",
         State::Waiting => "waiting",
@@ -216,7 +226,7 @@ fn word(state: State) -> &'static str {
     }
 }
 
-fn job_json(job: &v1::Job) -> serde_json::Value {
+pub(crate) fn job_json(job: &v1::Job) -> serde_json::Value {
     let task = |task: &v1::Task| {
         let exit = task.exit.as_ref();
         serde_json::json!({

@@ -3,7 +3,7 @@
 //! `manager` asks the placement manager, and `controller` the controller of the switches.
 
 mod controller;
-mod manager;
+pub(crate) mod manager;
 
 use std::path::PathBuf;
 

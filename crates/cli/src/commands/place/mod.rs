@@ -1,9 +1,10 @@
 //! `tributary place`: placement of jobs on servers.
 //!
-//! `serve` is the placement manager, and `agent` its agent on every server. `slurm` places jobs of Slurm instead. Users
-//! submit their jobs with `tributary job`.
+//! `serve` is the placement manager, `agent` its agent on every server, and `explain` asks the manager why a job is where
+//! it is. `slurm` places jobs of Slurm instead. Users submit their jobs with `tributary job`.
 
 mod agent;
+mod explain;
 mod serve;
 mod slurm;
 
@@ -25,6 +26,9 @@ pub(crate) enum PlaceCommand {
         \x20 tributary place agent --manager 10.9.0.2:9640 --controller 10.9.0.2:9641 \\\n\
         \x20     --server w1 --interface eth0 --identity keys/w1")]
     Agent(agent::AgentArgs),
+    /// Show why a job of a running manager is where it is, or waits.
+    #[command(after_help = "Example:\n  tributary place explain 7")]
+    Explain(explain::ExplainArgs),
     /// Place the held jobs of a Slurm cluster, and have the switches aggregate for them.
     #[command(after_help = "Example:\n  tributary place slurm site.toml")]
     Slurm(slurm::SlurmArgs),
@@ -47,6 +51,7 @@ pub(crate) fn run(command: &PlaceCommand, metrics: &Metrics) -> Result<()> {
     match command {
         PlaceCommand::Serve(args) => serve::run(args, metrics),
         PlaceCommand::Agent(args) => agent::run(args, metrics),
+        PlaceCommand::Explain(args) => explain::run(args),
         PlaceCommand::Slurm(args) => slurm::run(args),
     }
 }

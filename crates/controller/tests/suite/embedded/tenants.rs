@@ -28,8 +28,9 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     let life = site.live().await;
     let tenant = |name: &str, jobs| {
         let (name, aggregators) = (name.into(), Some(40));
-        let (max_rate, max_preemption, max_priority) = Default::default();
-        let tenant = Tenant { name, jobs, aggregators, max_rate, max_preemption, max_priority };
+        let (max_rate, max_preemption, max_priority, max_value) = Default::default();
+        let tenant =
+            Tenant { name, jobs, aggregators, max_rate, max_preemption, max_priority, max_value };
         Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)))
     };
     let (blue, red) = (tenant("blue", Some(2)), tenant("red", None));
@@ -111,6 +112,7 @@ async fn a_tenants_limits_reach_switches_and_workers() {
         max_rate: NonZeroU64::new(8_000_000),
         max_preemption: None,
         max_priority: None,
+        max_value: None,
     };
     let slow = Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)));
     let jobs = &life.jobs;
@@ -169,8 +171,9 @@ async fn a_tenants_workers_take_part_in_its_jobs_only() {
     let life = site.live().await;
     let tenant = |name: &str| {
         let (jobs, aggregators, name) = (None, None, name.into());
-        let (max_rate, max_preemption, max_priority) = Default::default();
-        let tenant = Tenant { name, jobs, aggregators, max_rate, max_preemption, max_priority };
+        let (max_rate, max_preemption, max_priority, max_value) = Default::default();
+        let tenant =
+            Tenant { name, jobs, aggregators, max_rate, max_preemption, max_priority, max_value };
         Grant::new(Caller::Anyone, Role::Submit, Some(Arc::new(tenant)))
     };
     let (blue, red) = (tenant("blue"), tenant("red"));

@@ -10,7 +10,7 @@ use tributary_manager::agent::{Effect, Tasks};
 use tributary_manager::durable::{Durable, Store};
 use tributary_manager::job::{Exit, Outcome, Phase, Record, Request, TaskId};
 use tributary_manager::manager::{
-    Action, Command, Connection, Event, Manager, ProcessState, Refusal, Settings,
+    Action, Command, Connection, Event, Manager, ProcessState, Quota, Refusal, Settings,
 };
 use tributary_manager::site::Site;
 use tributary_wire::channel::{TOKEN_LEN, Token};
@@ -279,7 +279,7 @@ impl<S: Store> World<S> {
 
     pub(crate) fn submit(&mut self, ticket: u64, request: Request) {
         self.asked.insert(ticket, request.clone());
-        self.handle(Event::Submit(ticket, Box::new(request), None));
+        self.handle(Event::Submit(ticket, Box::new(request), Quota::default()));
     }
 
     pub(crate) fn cancel(&mut self, job: u32) {

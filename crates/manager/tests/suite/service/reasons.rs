@@ -59,3 +59,24 @@ fn no_job_is_first_for_ever() {
     assert_eq!(submit(1e308).unwrap_err().message(), "a value of 1e308: choose at most 1000");
     assert!(submit(1000.0).is_ok());
 }
+
+#[test]
+fn the_service_explains_jobs() {
+    let place = Place::start();
+    let _agents = ["w1", "w2"].map(|server| place.agent(server));
+    let job = place.submit("long", 4).unwrap();
+    place.until(|listed| listed.jobs[0].state() == State::Running);
+    let explain = |job_id| {
+        let asked = v1::ExplainRequest { job_id };
+        place.runtime.block_on(place.client().explain(asked)).map(tonic::Response::into_inner)
+    };
+    let explained = explain(job).unwrap();
+    assert_eq!(explained.job.as_ref().map(|job| job.state()), Some(State::Running));
+    assert_eq!((&*explained.policy, explained.plans.len()), ("first-fit", 0));
+    // Both servers have a worker, and the second also the parameter server.
+    assert_eq!(explained.rate_gbps, Some(50.0), "{explained:#?}");
+    assert_eq!(explain(77).unwrap_err().code(), Code::NotFound);
+    let cancel = v1::CancelRequest { job_id: job };
+    place.runtime.block_on(place.client().cancel(cancel)).unwrap();
+    assert_eq!(place.watch(job).last().unwrap().state(), State::Cancelled);
+}
