@@ -1,7 +1,5 @@
 //! `tributary place explain`: why a job is where it is.
 
-use std::fmt::Write as _;
-
 use anyhow::Result;
 use clap::Args;
 use tributary_access::args::KeyArgs;
@@ -58,9 +56,8 @@ fn text(explained: &v1::ExplainResponse) -> String {
         .iter()
         .map(|task| v1::PlannedWorker { server: task.server.clone(), gpus: task.gpus });
     let now = v1::Place { workers: workers.collect(), parameter_server: job.server.clone() };
-    let mut text = String::new();
-    // Writing to a string cannot fail.
-    let mut line = |line: String| drop(writeln!(text, "{line}"));
+    let mut lines = Vec::new();
+    let mut line = |line: String| lines.push(line);
     let name = job.request.as_ref().map_or("", |request| &request.name);
     let reason = if job.reason.is_empty() { String::new() } else { format!(": {}", job.reason) };
     line(format!("job {} ({name}) is {}{reason}", job.job_id, word(job.state())));
@@ -97,7 +94,7 @@ fn text(explained: &v1::ExplainResponse) -> String {
     if let Some(distance) = &explained.distance {
         line(describe(distance));
     }
-    text
+    lines.join("\n")
 }
 
 /// The plans that the policy weighed.

@@ -62,10 +62,10 @@ impl Evidence {
         [(!cases.is_empty()).then_some(Isolation { on, cases })]
     }
 
+    /// Machines and fragmentation.
     fn of_trace(&self) -> Vec<Claim> {
         let by_machines = || self.by_reading(|reading| &reading.machines);
         let machines = |others: &[usize]| self.over_titan(others, Metric::UsedMachines);
-        let traffic = |others: &[usize]| self.over_titan(others, Metric::Traffic);
         vec![
             Claim::new(
                 "V-B 1",
@@ -117,6 +117,13 @@ impl Evidence {
                 self.over_titan(&[2], Metric::Fragmentation),
             )
             .reported("1.66"),
+        ]
+    }
+
+    /// Communication and profit.
+    fn of_costs(&self) -> Vec<Claim> {
+        let traffic = |others: &[usize]| self.over_titan(others, Metric::Traffic);
+        vec![
             Claim::new(
                 "V-B 3",
                 "Elasticflow communicates less than Titan",
@@ -159,26 +166,29 @@ impl Evidence {
         ]
     }
 
-    /// A testbed has no repetitions: it is the same each time.
-    fn of_testbed(&self) -> Vec<Claim> {
-        let ratios = |of: &dyn Fn(&Row) -> f64, others: &[&str]| -> Vec<Sample> {
-            let titan = |row: &Row| {
-                let same = |one: &&Row| {
-                    one.policy == "Titan" && (one.model, one.workers) == (row.model, row.workers)
-                };
-                self.testbed.iter().find(same).map_or(f64::NAN, of)
+    /// What the others have on the testbed, over what Titan has. It is the same in each repetition.
+    fn on_testbed(&self, of: impl Fn(&Row) -> f64, others: &[&str]) -> Vec<Sample> {
+        let titan = |row: &Row| {
+            let same = |one: &&Row| {
+                one.policy == "Titan" && (one.model, one.workers) == (row.model, row.workers)
             };
-            let rows = self.testbed.iter().filter(|row| others.contains(&row.policy));
-            rows.map(|row| {
-                let value = of(row) / titan(row);
-                let at = format!("{}, {} workers, {}", row.model, row.workers, row.policy);
-                Sample { at, values: vec![value; 2] }
-            })
-            .collect()
+            self.testbed.iter().find(same).map_or(f64::NAN, &of)
         };
-        let others = ["Elasticflow", "Tiresias", "HiveD"];
-        let at_eight = |policy| -> Vec<Sample> {
-            let times = ratios(&|row| 1.0 / row.images_per_s, &[policy]);
+        let rows = self.testbed.iter().filter(|row| others.contains(&row.policy));
+        rows.map(|row| {
+            let value = of(row) / titan(row);
+            let at = format!("{}, {} workers, {}", row.model, row.workers, row.policy);
+            Sample { at, values: vec![value; 2] }
+        })
+        .collect()
+    }
+
+    fn of_testbed(&self) -> Vec<Claim> {
+        let hours =
+            || self.on_testbed(|row| row.machine_hours, &["Elasticflow", "Tiresias", "HiveD"]);
+        let throughput = || self.on_testbed(|row| row.images_per_s, &["Elasticflow"]);
+        let time_of_eight = |policy| -> Vec<Sample> {
+            let times = self.on_testbed(|row| 1.0 / row.images_per_s, &[policy]);
             times.into_iter().filter(|sample| sample.at.starts_with("ResNet-50, 8 ")).collect()
         };
         vec![
@@ -186,47 +196,47 @@ impl Evidence {
                 "V-C 5",
                 "testbed: Titan needs the fewest machine hours, for all models and numbers of workers",
                 Rule::EachAbove(0.9999),
-                ratios(&|row| row.machine_hours, &others),
+                hours(),
             ),
             Claim::new(
                 "V-C 5",
                 "testbed: up to 29.7 % fewer machine hours than another policy",
                 Rule::SomeReaches(1.0 / (1.0 - 0.297)),
-                ratios(&|row| row.machine_hours, &others),
+                hours(),
             )
             .reported("1.42"),
             Claim::new(
                 "V-C 6",
                 "testbed: Elasticflow always has the highest throughput: over Titan's",
                 Rule::EachAbove(0.9999),
-                ratios(&|row| row.images_per_s, &["Elasticflow"]),
+                throughput(),
             ),
             Claim::new(
                 "V-C 6",
                 "testbed: Titan has at least 0.993 of Elasticflow's throughput",
                 Rule::EachBelow(1.0 / 0.993),
-                ratios(&|row| row.images_per_s, &["Elasticflow"]),
+                throughput(),
             )
             .reported("0.993 with 12 workers"),
             Claim::new(
                 "V-C 7",
                 "testbed, ResNet-50, 8 workers: HiveD needs at least 1.42 times Titan's time for all epochs (figure 12)",
                 Rule::EachAbove(1.42),
-                at_eight("HiveD"),
+                time_of_eight("HiveD"),
             )
             .reported("1.42 (4 964 and 3 486 s)"),
             Claim::new(
                 "V-C 7",
                 "testbed, ResNet-50, 8 workers: Titan needs at most 1.11 times Elasticflow's time (figure 12): over Titan's",
                 Rule::EachAbove(1.0 / 1.11),
-                at_eight("Elasticflow"),
+                time_of_eight("Elasticflow"),
             )
             .reported("0.90 (3 147 and 3 486 s)"),
             Claim::new(
                 "V-C 7",
                 "testbed: Elasticflow communicates least in an epoch: over Titan's",
                 Rule::EachBelow(1.0001),
-                ratios(&|row| row.communication_s, &["Elasticflow"]),
+                self.on_testbed(|row| row.communication_s, &["Elasticflow"]),
             )
             .reported("0.97 (8.4 and 8.7 s)"),
         ]
@@ -266,7 +276,8 @@ impl Evidence {
 /// The claims about which something was measured.
 #[must_use]
 pub fn claims(evidence: &Evidence) -> Option<Figure> {
-    let all = [evidence.of_trace(), evidence.of_testbed(), evidence.of_premise()];
+    let all =
+        [evidence.of_trace(), evidence.of_costs(), evidence.of_testbed(), evidence.of_premise()];
     let claims: Vec<Claim> =
         all.into_iter().flatten().filter(|claim| !claim.samples.is_empty()).collect();
     let made = |name: &str| match name {
