@@ -517,7 +517,10 @@ mod tests {
                 "client = []\n[[tenant]]\nname = \"b\"\nmax_rate = \"10 apples\"\n",
                 "4:12: `max_rate` is `10 apples`, not a rate; write",
             ),
-            ("client = []\n[[tenant]]\nname = \"b\"\nmax_value = 0\n", "4:13: `max_value` is 0; "),
+            (
+                "client = []\n[[tenant]]\nname = \"b\"\nmax_value = 0\n",
+                "4:13: `max_value` is 0, out of range; choose a value from",
+            ),
             (
                 "client = []\n[[tenant]]\nname = \"b\"\nmax_prioritty = 9\n",
                 "4:1: unknown key `max_prioritty` in [[tenant]]; did you mean `max_priority`?",

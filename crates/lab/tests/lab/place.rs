@@ -146,8 +146,8 @@ fn titans_worked_example_is_one_command() {
         "--policy",
         "elasticflow,hived,titan",
     ]);
-    let table: Vec<Vec<&str>> =
-        output.lines().map(|line| line.split_whitespace().collect()).collect();
+    let cells = |line| str::split(line, ['│', '┆']).map(str::trim).skip(1).collect();
+    let table: Vec<Vec<&str>> = output.lines().map(cells).collect();
     for (policy, machines, traffic) in
         [("elasticflow", "4.0", "0.0"), ("hived", "3.0", "1.5"), ("titan", "3.0", "1.0")]
     {

@@ -254,8 +254,9 @@ mod tests {
 
     /// Words, since columns have widths.
     fn has(text: &str, words: &str) -> bool {
-        let cells =
-            |line: &str| line.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ");
+        let cells = |line: &str| {
+            line.replace(['│', '┆'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
+        };
         text.lines().any(|line| cells(line).contains(words))
     }
 

@@ -194,8 +194,9 @@ mod tests {
             let plan = &round.running()[&job.id].plan;
             plan.ranks.contains(&plan.ps.unwrap())
         };
-        assert!(ps("netpack"), "beside a worker");
-        assert!(!ps(&args.policy), "apart");
+        assert_eq!(args.policy, "netpack:apart");
+        assert!(!ps(&args.policy));
+        assert!(ps("netpack:beside"));
     }
 
     #[test]

@@ -80,16 +80,20 @@ pub(crate) struct CompareArgs {
     /// the options below.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
-    /// Which jobs each policy tries, and in which order: `fifo`, `knapsack` (NetPack's step 1), or
-    /// `shortest`, which takes durations as known. Default: the policy's own.
+    /// Which jobs each policy tries first: `fifo`, `knapsack`, or `shortest`.
+    ///
+    /// `knapsack` is NetPack's step 1; `shortest` takes durations as known. Default: the policy's own.
     #[arg(long, value_name = "RULE")]
     queue: Option<String>,
-    /// Where parameter servers go: `beside` a worker of the job, `apart` from its workers, or `shared`
-    /// (either); `by-count` or `by-flows` spreads them over the servers left. Default: the policy's own.
+    /// Where parameter servers go: `beside`, `apart` or `shared`, and `by-count` or `by-flows`.
+    ///
+    /// Beside a worker of the job, apart from its workers, or either; and of the servers left, where the
+    /// fewest parameter servers or flows are. Default: the policy's own.
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     servers: Vec<String>,
-    /// Whether plans within one rack come first where uplinks are slow: `racks-first`, or `any-racks`.
-    /// Default: the policy's own.
+    /// Whether plans within one rack come first: `racks-first`, or `any-racks`.
+    ///
+    /// It matters where uplinks are slow. Default: the policy's own.
     #[arg(long, value_name = "RULE")]
     racks: Option<String>,
     /// Use only the first jobs of the trace; of a generated one, their number (1 000).
@@ -435,6 +439,9 @@ fn warn(warnings: impl IntoIterator<Item = Warning>) {
 const KEPT_BYTES: u64 = 512;
 const RUNNING_BYTES: u64 = 128;
 
+/// Bytes of a run's measures and distribution.
+const RUN_BYTES: u64 = 8_192;
+
 /// Checks that the memory suffices. `kept` is whether the results of all jobs are kept until the
 /// report.
 fn fits(jobs: usize, seeds: u64, policies: usize, kept: bool) -> Result<()> {
@@ -443,7 +450,8 @@ fn fits(jobs: usize, seeds: u64, policies: usize, kept: bool) -> Result<()> {
     let at_once = runs.min(cores as u128);
     let per_job =
         at_once * u128::from(RUNNING_BYTES) + if kept { runs * u128::from(KEPT_BYTES) } else { 0 };
-    let needed = u64::try_from(jobs as u128 * per_job).unwrap_or(u64::MAX);
+    let needed = jobs as u128 * per_job + runs * u128::from(RUN_BYTES);
+    let needed = u64::try_from(needed).unwrap_or(u64::MAX);
     let Some(available) = memory::available() else { return Ok(()) };
     ensure!(
         needed <= available,

@@ -147,7 +147,7 @@ fn of_netpack(args: &FiguresArgs, seeds: u64) -> Result<()> {
         OfNetPack::Switch => true,
     })?;
     let effort = netpack::Effort {
-        simulated: if args.quick { 200 } else { 1_000 },
+        simulated: if args.quick { 500 } else { 1_000 },
         servers: if args.quick { 1_008 } else { 10_000 },
         testbed: args.on_testbed(seeds),
     };
@@ -168,7 +168,7 @@ fn of_netpack(args: &FiguresArgs, seeds: u64) -> Result<()> {
 
 fn of_titan(args: &FiguresArgs, seeds: u64) -> Result<()> {
     let chosen = args.chosen(&titan::Part::ALL, |_| true)?;
-    let jobs = if args.quick { 1_000 } else { 8_000 };
+    let jobs = if args.quick { 2_000 } else { 8_000 };
     let mut evidence = titan::Evidence::default();
     let mut shown = Shown::default();
     let source = Source::of(args)?;
