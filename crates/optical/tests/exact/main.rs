@@ -4,8 +4,8 @@ mod brute;
 use std::time::Duration;
 
 use tributary_optical::{
-    Case, Circuits, Exact, Job, Load, Network, Refine, Schedule, Setting, UnitId, Unsolved, bound,
-    check, compare, quick_bound, schedulers,
+    Case, Circuits, Exact, Input, Job, Load, Network, Refine, Schedule, Scheduler, Setting, UnitId,
+    Unsolved, bound, check, compare, quick_bound, read, schedulers,
 };
 
 /// Three units with one port and one aggregator each, which every transfer of a job needs.
@@ -191,6 +191,19 @@ fn an_impossible_job_is_one_clear_line() {
         error.to_string(),
         "job 0: switches, ports or aggregation are missing for each of its ways; give the units more"
     );
+}
+
+/// Both ports would carry the data in a slot, but a circuit must be set up first.
+#[test]
+fn the_optimum_is_above_the_bound_of_a_job_that_needs_a_new_circuit() {
+    let text = include_str!("../cases/bound-not-optimum.toml");
+    let Input { network, jobs } = read(text, "case.toml").expect("a valid file");
+    let uniform = Circuits::uniform(&network);
+    let start = Scheduler::schedule(&Refine::default(), &network, &jobs).expect("possible jobs");
+    let solved = exact(Some(uniform)).solve(&network, &jobs, start.clone()).expect("a solution");
+    assert_eq!((solved.completion, solved.bound), (2.0, 2.0));
+    assert_eq!(completion(&network, &jobs, &start), 2.0);
+    assert_eq!(bound(&network, &jobs), Ok(1.0));
 }
 
 #[test]
