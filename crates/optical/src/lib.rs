@@ -4,14 +4,14 @@
 //! optical ports of the units with *circuits*, one per pair of ports. Time has slots. At the start of
 //! each slot, circuits may change and every job gets a rate (P4INC-AOI §III and §IV).
 //!
-//! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more
-//! [`Way`]s to carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells
-//! when each job ends, [`check`](fn@check) validates any schedule, and [`bound`](fn@bound) tells what
-//! no schedule can beat. [`Exact`] searches for the optimum. [`Setting`] makes the jobs and the network
-//! of the paper's simulations, and [`Testbed`] those of its testbed, where jobs wait for servers.
-//! [`simulate`](fn@simulate) repeats experiments on all cores, and [`compare`](fn@compare) sets
-//! schedulers beside the optimum. [`sunflow`](fn@sunflow) is another algorithm, for one
-//! coflow at a time, and [`alone`](fn@alone) sets schedulers beside it.
+//! Start reading here: a [`Network`] is the hardware, a [`Job`] is a request with one or more [`Way`]s to
+//! carry it out, and a [`Schedule`] is the answer of a [`Scheduler`]. [`outcome`] tells when each job ends,
+//! [`check`](fn@check) validates any schedule, [`Open`] shows it to other programs, and [`bound`](fn@bound)
+//! tells what no schedule can beat. [`Exact`] searches for the optimum. [`Setting`] makes the jobs and the
+//! network of the paper's simulations, and [`Testbed`] those of its testbed, where jobs wait for servers.
+//! [`simulate`](fn@simulate) repeats experiments on all cores, and [`compare`](fn@compare) sets schedulers
+//! beside the optimum. [`sunflow`](fn@sunflow) is another algorithm, for one coflow at a time, and
+//! [`alone`](fn@alone) sets schedulers beside it.
 //!
 //! This crate decides; it does not move packets or change circuits.
 
@@ -34,6 +34,7 @@ mod limits;
 mod matching;
 mod network;
 mod online;
+mod open;
 pub mod orchestrator;
 mod refine;
 mod schedule;
@@ -66,6 +67,7 @@ pub use job::{Demand, Flow, Job, Way};
 pub use limits::{JOBS_MAX, SLOTS_MAX};
 pub use network::{Network, PORTS_MAX, UNITS_MAX, Unit, UnitId};
 pub use online::{Begun, Decision, Online, carries};
+pub use open::{Open, OpenFlow, OpenJob, OpenSend, OpenSlot};
 pub use refine::Refine;
 pub use schedule::{Circuits, Schedule, Slot};
 pub use scheduler::{Scheduler, Take};

@@ -10,8 +10,8 @@ use tributary_lab::figures::gantt::gantt;
 use tributary_lab::figures::optical::{Effort, Which, figures, single};
 use tributary_lab::figures::{Cell, Figure, Table};
 use tributary_optical::{
-    Case, Input, JOBS_MAX, Load, Refine, Schedule, Scheduler, Setting, Shuffle, check, coflows,
-    outcome, parse, quick_bound, read, schedulers,
+    Case, Input, JOBS_MAX, Load, Open, Refine, Schedule, Scheduler, Setting, Shuffle, check,
+    coflows, outcome, parse, quick_bound, read, schedulers,
 };
 
 use crate::commands::output::{present, show};
@@ -50,8 +50,12 @@ pub(crate) struct ScheduleArgs {
     /// Scheduler whose decisions are listed.
     #[arg(long, value_name = "NAME", default_value = "INC-TW")]
     scheduler: String,
+    /// Print only that schedule, as JSON: circuits, rates and data by slot, and ends of jobs (see
+    /// docs/evaluation/optical.md).
+    #[arg(long)]
+    json: bool,
     /// Draw that scheduler's slots, circuits, rates and jobs (SVG).
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
     gantt: Option<PathBuf>,
 }
 
@@ -160,7 +164,7 @@ pub(crate) fn run(command: &OpticalCommand) -> Result<()> {
 }
 
 fn schedule(args: &ScheduleArgs) -> Result<()> {
-    let Input { network, jobs } = match (&args.file, args.table1) {
+    let input = match (&args.file, args.table1) {
         (Some(file), _) => input(file)?,
         (None, jobs) => {
             let jobs = jobs.unwrap_or_default();
@@ -169,6 +173,7 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
             Input { network: setting.network(), jobs: setting.training(jobs, args.seed)? }
         }
     };
+    let Input { network, jobs } = &input;
     network.check()?;
     let mut all = schedulers();
     all.push(Box::new(Refine::default()));
@@ -181,41 +186,54 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
             names.join(", ")
         );
     };
-    let bound = quick_bound(&network, &jobs)?;
+    if !args.json {
+        compare(&input, &all)?;
+    }
+    let (name, schedule) = (listed.name(), listed.schedule(network, jobs)?);
+    if args.json {
+        let open = Open::new(name, network, jobs, &schedule).with_context(|| name.to_owned())?;
+        return tributary_base::program::print(&serde_json::to_string_pretty(&open)?);
+    }
+    list(&input, &schedule, name, args.gantt.as_deref())
+}
+
+/// Prints what each scheduler achieves, and checks each schedule.
+fn compare(input: &Input, schedulers: &[Box<dyn Scheduler + Send + Sync>]) -> Result<()> {
+    let Input { network, jobs } = input;
+    let bound = quick_bound(network, jobs)?;
     let mut table =
         Table::new(["scheduler", "new circuits", "slots", "CT-BTI, s", "above the lower bound, %"]);
-    for scheduler in &all {
-        // Without changing circuits, some pairs of units may have none.
-        let mut row = vec![Cell::text(scheduler.name())];
-        row.resize(5, Cell::None);
-        match scheduler.schedule(&network, &jobs) {
-            Ok(schedule) => {
-                let outcome = outcome(&network, &jobs, &schedule);
-                row[1] = Cell::Number(outcome.reconfigurations.into(), 0);
-                row[2] = Cell::Number(outcome.slots as f64, 0);
-                row[3] = Cell::Number(outcome.ct_bti, 3);
-                // Without data, both are 0.
-                let above = if bound > 0.0 { outcome.ct_bti / bound - 1.0 } else { 0.0 };
-                row[4] = Cell::Number(100.0 * above, 1);
-                let violations = check(&network, &jobs, &schedule).err().unwrap_or_default();
-                ensure!(violations.is_empty(), "{}: {}", scheduler.name(), violations[0]);
+    let row = |name: &str, schedule: &Schedule| -> Result<Vec<Cell>> {
+        let outcome = outcome(network, jobs, schedule);
+        let violations = check(network, jobs, schedule).err().unwrap_or_default();
+        ensure!(violations.is_empty(), "{name}: {}", violations[0]);
+        // Without data, both are 0.
+        let above = if bound > 0.0 { outcome.ct_bti / bound - 1.0 } else { 0.0 };
+        Ok(vec![
+            Cell::text(name),
+            Cell::Number(outcome.reconfigurations.into(), 0),
+            Cell::Number(outcome.slots as f64, 0),
+            Cell::Number(outcome.ct_bti, 3),
+            Cell::Number(100.0 * above, 1),
+        ])
+    };
+    for scheduler in schedulers {
+        match scheduler.schedule(network, jobs) {
+            Ok(schedule) => table.push(row(scheduler.name(), &schedule)?),
+            // Without changing circuits, some pairs of units may have none.
+            Err(error) => {
+                eprintln!("{}: {error}", scheduler.name());
+                let mut row = vec![Cell::text(scheduler.name())];
+                row.resize(5, Cell::None);
+                table.push(row);
             }
-            Err(error) => eprintln!("{}: {error}", scheduler.name()),
         }
-        table.push(row);
     }
-    tributary_base::program::print(&table.to_terminal())?;
-    let schedule = listed.schedule(&network, &jobs)?;
-    list(&Input { network, jobs }, &schedule, &**listed, args.gantt.as_deref())
+    tributary_base::program::print(&table.to_terminal())
 }
 
 /// Prints the decisions for each job, and draws them.
-fn list(
-    input: &Input,
-    schedule: &Schedule,
-    scheduler: &dyn Scheduler,
-    picture: Option<&Path>,
-) -> Result<()> {
+fn list(input: &Input, schedule: &Schedule, name: &str, picture: Option<&Path>) -> Result<()> {
     let Input { network, jobs } = input;
     let outcome = outcome(network, jobs, schedule);
     let mut table =
@@ -232,9 +250,9 @@ fn list(
             Cell::Number(outcome.completion[at], 3),
         ]);
     }
-    tributary_base::program::print(&format!("\n{}\n{}", scheduler.name(), table.to_terminal()))?;
+    tributary_base::program::print(&format!("\n{name}\n{}", table.to_terminal()))?;
     if let Some(path) = picture {
-        let title = format!("{}: CT-BTI {:.3} s", scheduler.name(), outcome.ct_bti);
+        let title = format!("{name}: CT-BTI {:.3} s", outcome.ct_bti);
         put(path, gantt(&title, jobs, schedule))?;
         tributary_base::say!("{}: slots, circuits, rates and jobs", path.display());
     }
