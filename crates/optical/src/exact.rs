@@ -50,7 +50,8 @@ use good_lp::{
 };
 
 use crate::check::check;
-use crate::instance::{Choice, Instance};
+use crate::instance::{Choice, Instance, Prepared};
+use crate::limits::UNKNOWNS_MAX;
 use crate::solver::solver;
 use crate::{Circuits, Job, Network, Schedule, Slot, Unsolved, bound};
 
@@ -91,6 +92,20 @@ enum Answer {
 }
 
 impl Exact {
+    /// Checks that an instance is small, given a schedule to start from. [`solve`](Self::solve) tries larger ones,
+    /// too, but its limit does not hold inside a linear program.
+    ///
+    /// # Errors
+    /// If it has more than [`UNKNOWNS_MAX`] unknowns.
+    pub fn check_size(jobs: &[Job], start: &Schedule) -> Result<(), Unsolved> {
+        // Circuits and α by pair; a rate by way, and g by flow.
+        let units = start.initial.units();
+        let ways = jobs.iter().flat_map(|job| &job.ways).map(|way| 1 + way.flows.len());
+        let each = units * units.saturating_sub(1) + ways.sum::<usize>();
+        let (slots, unknowns) = (start.slots.len(), start.slots.len() * each);
+        if unknowns <= UNKNOWNS_MAX { Ok(()) } else { Err(Unsolved::Large { unknowns, slots }) }
+    }
+
     /// Finds a schedule with the least CT-BTI, starting from the schedule of a heuristic.
     ///
     /// # Errors
@@ -135,6 +150,9 @@ impl Exact {
     }
 
     fn step(&self, instance: &Instance<'_>, jobs: &[Job], time: f64, limit: Duration) -> Answer {
+        if instance.jobs.iter().all(|job| job.bits == 0.0) {
+            return self.without_data(instance, jobs, time);
+        }
         let until = Instant::now() + limit;
         let mut continuous = vec![false; jobs.len()];
         loop {
@@ -156,6 +174,24 @@ impl Exact {
                     Err(_) => Answer::Undecided,
                 };
             }
+        }
+    }
+
+    /// The answer for jobs that send nothing: each in a way that is in time. Their program would have no slots.
+    fn without_data(&self, instance: &Instance<'_>, jobs: &[Job], time: f64) -> Answer {
+        let way = |(index, job): (usize, &Prepared)| {
+            let in_time = |choice: &&Choice| instance.in_time(index, choice, time);
+            job.options.iter().find(in_time).map(|choice| choice.way)
+        };
+        let Some(ways) = instance.jobs.iter().enumerate().map(way).collect() else {
+            return Answer::No;
+        };
+        let none = || Circuits::none(instance.network.units.len());
+        let initial = self.initial.clone().unwrap_or_else(none);
+        let schedule = Schedule { ways, initial, slots: Vec::new() };
+        match check(instance.network, jobs, &schedule) {
+            Ok(checked) => Answer::Yes(schedule, checked.completion),
+            Err(_) => Answer::Undecided,
         }
     }
 }
@@ -385,7 +421,9 @@ impl<'a> Program<'a> {
     fn send_all(&mut self) {
         let network = self.instance.network;
         let lost = network.reconfiguration / network.slot;
-        for (job, options) in self.instance.jobs.iter().zip(&self.options) {
+        // A job without data need not send.
+        let jobs = self.instance.jobs.iter().zip(&self.options).filter(|(job, _)| job.bits > 0.0);
+        for (job, options) in jobs {
             let data = job.bits / (network.port_rate * network.slot);
             for option in options {
                 let fastest = option.choice.fastest / network.port_rate;

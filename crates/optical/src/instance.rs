@@ -82,7 +82,9 @@ impl<'a> Instance<'a> {
     /// Whether a job can be completed at a time in this way, were it alone.
     pub(crate) fn in_time(&self, job: usize, choice: &Choice, time: f64) -> bool {
         let end = self.jobs[job].arrival + choice.least;
-        end <= self.deadline(time, choice.update)
+        // A job without data can end in slot 0, but not before its update does.
+        choice.update <= time + 1e-7 * self.network.slot
+            && end <= self.deadline(time, choice.update)
     }
 
     /// The times in seconds at which the last job can be completed, in ascending order, from `from` to

@@ -64,7 +64,7 @@ pub use exact::{Exact, Solved};
 pub use fcfs::Fcfs;
 pub use file::{Input, read};
 pub use job::{Demand, Flow, Job, Way};
-pub use limits::{JOBS_MAX, SLOTS_MAX};
+pub use limits::{JOBS_MAX, SLOTS_MAX, UNKNOWNS_MAX};
 pub use network::{Network, PORTS_MAX, UNITS_MAX, Unit, UnitId};
 pub use online::{Begun, Decision, Online, carries};
 pub use open::{Open, OpenFlow, OpenJob, OpenSend, OpenSlot};

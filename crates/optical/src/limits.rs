@@ -8,6 +8,9 @@ pub const JOBS_MAX: usize = 10_000;
 /// The most slots of a schedule, and the last slot in which a job can arrive.
 pub const SLOTS_MAX: usize = 10_000;
 
+/// The most unknowns of an exact model that is small, in the sense of `Exact::check_size`.
+pub const UNKNOWNS_MAX: usize = 10_000;
+
 /// The most numbers in a schedule: circuits between pairs of units, and rates, which take twice the memory.
 const NUMBERS_MAX: usize = 100_000_000;
 

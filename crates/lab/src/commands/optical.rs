@@ -10,8 +10,8 @@ use tributary_lab::figures::gantt::gantt;
 use tributary_lab::figures::optical::{Effort, Which, figures, single};
 use tributary_lab::figures::{Cell, Figure, Table};
 use tributary_optical::{
-    Case, Input, JOBS_MAX, Load, Open, Refine, Schedule, Scheduler, Setting, Shuffle, check,
-    coflows, outcome, parse, quick_bound, read, schedulers,
+    Case, Circuits, Exact, Input, JOBS_MAX, Load, Open, Refine, SOLVER, Schedule, Scheduler,
+    Setting, Shuffle, Solved, check, coflows, outcome, parse, quick_bound, read, schedulers,
 };
 
 use crate::commands::output::{present, show};
@@ -19,6 +19,9 @@ use tributary_base::program::{put, with_bar};
 
 /// Limit of seeds, so that a typing error does not take months.
 const SEEDS_MAX: u64 = 1_000;
+
+/// The exact model in tables.
+const EXACT: &str = "exact";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OpticalCommand {
@@ -50,6 +53,13 @@ pub(crate) struct ScheduleArgs {
     /// Scheduler whose decisions are listed.
     #[arg(long, value_name = "NAME", default_value = "INC-TW")]
     scheduler: String,
+    /// Search for the optimum, starting from INC-Refine's schedule, and list its decisions. Only for small
+    /// instances.
+    #[arg(long, conflicts_with = "scheduler")]
+    exact: bool,
+    /// Time for the search. The best schedule until then is listed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "exact")]
+    limit: f64,
     /// Print only that schedule, as JSON: circuits, rates and data by slot, and ends of jobs (see
     /// docs/evaluation/optical.md).
     #[arg(long)]
@@ -175,6 +185,7 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
     };
     let Input { network, jobs } = &input;
     network.check()?;
+    let limit = time_limit(args.limit)?;
     let mut all = schedulers();
     all.push(Box::new(Refine::default()));
     let names: Vec<&str> = all.iter().map(|scheduler| scheduler.name()).collect();
@@ -186,10 +197,14 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
             names.join(", ")
         );
     };
+    let solved = args.exact.then(|| exact(&input, limit)).transpose()?;
     if !args.json {
-        compare(&input, &all)?;
+        compare(&input, &all, solved.as_ref())?;
     }
-    let (name, schedule) = (listed.name(), listed.schedule(network, jobs)?);
+    let (name, schedule) = match solved {
+        Some(solved) => (EXACT, solved.schedule),
+        None => (listed.name(), listed.schedule(network, jobs)?),
+    };
     if args.json {
         let open = Open::new(name, network, jobs, &schedule).with_context(|| name.to_owned())?;
         return tributary_base::program::print(&serde_json::to_string_pretty(&open)?);
@@ -197,10 +212,22 @@ fn schedule(args: &ScheduleArgs) -> Result<()> {
     list(&input, &schedule, name, args.gantt.as_deref())
 }
 
-/// Prints what each scheduler achieves, and checks each schedule.
-fn compare(input: &Input, schedulers: &[Box<dyn Scheduler + Send + Sync>]) -> Result<()> {
+/// The best schedule from uniform circuits, and a proven bound.
+fn exact(input: &Input, limit: Duration) -> Result<Solved> {
     let Input { network, jobs } = input;
-    let bound = quick_bound(network, jobs)?;
+    let start = Scheduler::schedule(&Refine::default(), network, jobs)?;
+    Exact::check_size(jobs, &start).context("--exact")?;
+    Ok(Exact { initial: Some(Circuits::uniform(network)), limit }.solve(network, jobs, start)?)
+}
+
+/// Prints what each scheduler achieves, and checks each schedule.
+fn compare(
+    input: &Input,
+    schedulers: &[Box<dyn Scheduler + Send + Sync>],
+    solved: Option<&Solved>,
+) -> Result<()> {
+    let Input { network, jobs } = input;
+    let bound = solved.map_or_else(|| quick_bound(network, jobs), |solved| Ok(solved.bound))?;
     let mut table =
         Table::new(["scheduler", "new circuits", "slots", "CT-BTI, s", "above the lower bound, %"]);
     let row = |name: &str, schedule: &Schedule| -> Result<Vec<Cell>> {
@@ -229,7 +256,20 @@ fn compare(input: &Input, schedulers: &[Box<dyn Scheduler + Send + Sync>]) -> Re
             }
         }
     }
-    tributary_base::program::print(&table.to_terminal())
+    if let Some(solved) = solved {
+        table.push(row(EXACT, &solved.schedule)?);
+    }
+    tributary_base::program::print(&table.to_terminal())?;
+    if let Some(Solved { completion, bound, .. }) = solved {
+        let answer = match completion <= bound {
+            true => format!("the optimum is {completion:.3} s"),
+            false => format!(
+                "the optimum is from {bound:.3} to {completion:.3} s; give --limit more seconds"
+            ),
+        };
+        tributary_base::program::print(&format!("{EXACT}, by {SOLVER}: {answer}"))?;
+    }
+    Ok(())
 }
 
 /// Prints the decisions for each job, and draws them.
@@ -305,6 +345,11 @@ fn check_seeds(seeds: u64) -> Result<()> {
     Ok(())
 }
 
+fn time_limit(seconds: f64) -> Result<Duration> {
+    Duration::try_from_secs_f64(seconds)
+        .with_context(|| format!("--limit {seconds}: choose 0 seconds or more"))
+}
+
 fn make_figures(args: &FiguresArgs) -> Result<()> {
     let seeds = args.seeds.unwrap_or(if args.quick { 2 } else { 5 });
     check_seeds(seeds)?;
@@ -326,9 +371,7 @@ fn make_figures(args: &FiguresArgs) -> Result<()> {
         output_directory(out).with_context(|| format!("cannot write to {}", out.display()))?;
     }
     let limit = args.limit.unwrap_or(if args.quick { 1.0 } else { 10.0 });
-    let limit = Duration::try_from_secs_f64(limit)
-        .with_context(|| format!("--limit {limit}: choose 0 seconds or more"))?;
-    let effort = Effort { seeds, quick: args.quick, limit };
+    let effort = Effort { seeds, quick: args.quick, limit: time_limit(limit)? };
     let figures: Vec<Figure> =
         with_bar("steps", |progress| figures(&which, effort, trace.as_deref(), progress))?;
     present(&figures, "P4INC-AOI's table and figures", args.out.as_deref())

@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "the tests of other programs use more of it")]
 mod command;
 mod esa;
+mod optical;
 mod place;
 
 /// The program that tests call.

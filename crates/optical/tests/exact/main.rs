@@ -200,10 +200,55 @@ fn the_optimum_is_above_the_bound_of_a_job_that_needs_a_new_circuit() {
     let Input { network, jobs } = read(text, "case.toml").expect("a valid file");
     let uniform = Circuits::uniform(&network);
     let start = Scheduler::schedule(&Refine::default(), &network, &jobs).expect("possible jobs");
+    assert_eq!(Exact::check_size(&jobs, &start), Ok(()));
     let solved = exact(Some(uniform)).solve(&network, &jobs, start.clone()).expect("a solution");
     assert_eq!((solved.completion, solved.bound), (2.0, 2.0));
     assert_eq!(completion(&network, &jobs, &start), 2.0);
     assert_eq!(bound(&network, &jobs), Ok(1.0));
+}
+
+/// Both ways take no slot, but only aggregation in the switch takes no update.
+#[test]
+fn the_optimum_without_data_is_an_update_or_none() {
+    let network = tiny().network();
+    let uniform = || Some(Circuits::uniform(&network));
+    let job = Job::training(0, 0, &[1, 0, 0], UnitId(1), 0.0, 0.25).expect("a possible job");
+    let local = [job.clone().local_inc_only()];
+    // Without aggregation.
+    let start = schedulers()[0].schedule(&network, &local).expect("possible jobs");
+    assert_eq!(completion(&network, &local, &start), 0.25);
+    let solved = exact(uniform()).solve(&network, &local, start).expect("a solution");
+    assert_eq!((solved.completion, solved.bound), (0.0, 0.0));
+    let server = [Job { ways: job.ways[..1].to_vec(), ..job.clone() }];
+    let start = Scheduler::schedule(&Refine::default(), &network, &server).expect("possible jobs");
+    let solved = exact(uniform()).solve(&network, &server, start).expect("a solution");
+    assert_eq!((solved.completion, solved.bound), (0.25, 0.25));
+    // Beside a job that sends for a slot, and starts from a schedule that ends with an update.
+    let sends = Job { id: 1, arrival: 0, bits: 1e9, ..job.clone() };
+    let jobs = [Job { arrival: 1, ..job }, sends];
+    let start = schedulers()[0].schedule(&network, &jobs).expect("possible jobs");
+    assert_eq!(completion(&network, &jobs, &start), 1.25);
+    let solved = exact(uniform()).solve(&network, &jobs, start).expect("a solution");
+    assert_eq!((solved.completion, solved.bound), (1.0, 1.0));
+}
+
+#[test]
+fn a_large_exact_model_is_one_clear_line() {
+    let network = Setting::loaded(8).network();
+    let jobs = Setting::loaded(8).training(500, 0).expect("a possible setting");
+    let start = schedulers()[3].schedule(&network, &jobs).expect("possible jobs");
+    let error = Exact::check_size(&jobs, &start).expect_err("too large").to_string();
+    assert!(error.starts_with("the exact model has ") && !error.contains('\n'), "{error}");
+    assert!(
+        error.contains(" slots, above 10000; give it fewer jobs or units, less data, "),
+        "{error}"
+    );
+    // Table I's largest instances are small.
+    for seed in 0..10 {
+        let jobs = Setting::loaded(8).training(100, seed).expect("a possible setting");
+        let start = Scheduler::schedule(&Refine::default(), &network, &jobs);
+        assert_eq!(Exact::check_size(&jobs, &start.expect("possible jobs")), Ok(()));
+    }
 }
 
 #[test]
