@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_section_of_a_trace_has_the_requested_load_while_it_is_measured() {
         let cluster = Cluster::uniform(&Shape::default());
-        for (wished, seed) in [(0.3, 1), (0.9, 2), (1.2, 3)] {
+        for (wished, seed) in [(0.3, 1), (0.6, 2), (0.9, 3)] {
             let workload = Workload { jobs: 500, load: Some(wished), demand: None, compute: 1.0 };
             let drawn = draw(workload, seed);
             assert_eq!(drawn.jobs.len(), 1_250);

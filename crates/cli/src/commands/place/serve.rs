@@ -196,7 +196,7 @@ mod tests {
         };
         assert_eq!(args.policy, "netpack:apart");
         assert!(!ps(&args.policy));
-        assert!(ps("netpack:beside"));
+        assert!(ps("optimus"), "which puts it beside a worker");
     }
 
     #[test]

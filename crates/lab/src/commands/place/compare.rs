@@ -30,16 +30,17 @@ const SAMPLES: f64 = 400.0;
 /// Arguments of all simulations.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
-    /// A trace: Philly's, Helios', Acme's, ElasticFlow's, Alibaba's, output of sacct, SWF, or any
-    /// table, also packed by gzip. Without one, a generated one.
+    /// A trace of jobs, also packed by gzip. Without one, a generated one.
+    ///
+    /// Philly's, Helios', Acme's, ElasticFlow's, Alibaba's, output of sacct, SWF, or any table.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// The trace's format, if its content does not determine it.
     #[arg(long, value_name = "NAME", requires = "trace")]
     format: Option<String>,
-    /// The columns of a table in no known format, such as
-    /// submit=Submit,start=Start,end=End,gpus=GPUs. There are also duration, job, user, model,
-    /// iterations, gradients.
+    /// Columns of any other table, such as submit=Submit,start=Start,end=End,gpus=GPUs.
+    ///
+    /// There are also duration, job, user, model, iterations and gradients.
     #[arg(
         long,
         value_name = "FIELD=COLUMN",
@@ -70,14 +71,17 @@ pub(crate) enum Summing {
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     trace: TraceArgs,
-    /// The cluster (TOML). Without one, NetPack's: 16 racks of 16 servers of 4 GPUs.
+    /// The cluster (TOML). Without one, NetPack's.
+    ///
+    /// That has 16 racks of 16 servers of 4 GPUs.
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-    /// GPUs of the cluster that other jobs hold from the start (TOML).
+    /// GPUs that other jobs hold from the start (TOML).
     #[arg(long, value_name = "FILE")]
     occupied: Option<PathBuf>,
-    /// Policies, or `all`. Rules may follow a name, such as `tetris:knapsack:apart`; they come before
-    /// the options below.
+    /// Policies, or `all`, with rules if wished: `tetris:knapsack:apart`.
+    ///
+    /// The rules of a name come before the options below.
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "all")]
     policy: Vec<String>,
     /// Which jobs each policy tries first: `fifo`, `knapsack`, or `shortest`.
@@ -85,31 +89,32 @@ pub(crate) struct CompareArgs {
     /// `knapsack` is NetPack's step 1; `shortest` takes durations as known. Default: the policy's own.
     #[arg(long, value_name = "RULE")]
     queue: Option<String>,
-    /// Where parameter servers go: `beside`, `apart` or `shared`, and `by-count` or `by-flows`.
+    /// Parameter servers: `beside`, `apart` or `shared`; `by-count` or `by-flows`.
     ///
     /// Beside a worker of the job, apart from its workers, or either; and of the servers left, where the
     /// fewest parameter servers or flows are. Default: the policy's own.
     #[arg(long, value_name = "RULES", value_delimiter = ',')]
     servers: Vec<String>,
-    /// Whether plans within one rack come first: `racks-first`, or `any-racks`.
+    /// Whether single racks come first: `racks-first`, or `any-racks`.
     ///
     /// It matters where uplinks are slow. Default: the policy's own.
     #[arg(long, value_name = "RULE")]
     racks: Option<String>,
-    /// Use only the first jobs of the trace; of a generated one, their number (1 000).
+    /// Use only the first jobs; of a generated trace, their number (1 000).
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// How jobs sum their gradients.
-    #[arg(long, value_enum, default_value_t = Summing::InNetwork)]
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Summing::InNetwork)]
     communication: Summing,
-    /// Time between two rounds of placement, in seconds; 0: a round whenever a job arrives or ends.
+    /// Seconds between rounds of placement; 0: one at each arrival and end.
     #[arg(long, value_name = "S", default_value_t = 60.0, allow_negative_numbers = true)]
     period: f64,
-    /// Growth of a waiting job's value in every round that passes it over.
+    /// Growth of a job's value in every round that passes it over.
     #[arg(long, value_name = "VALUE", default_value_t = 1.0, allow_negative_numbers = true)]
     ageing: f64,
-    /// Scales submission times until the jobs would keep this fraction of the GPUs busy while they are
-    /// submitted, if none waited.
+    /// Scales submission times until this part of the GPUs would be busy.
+    ///
+    /// While the jobs are submitted, if none waited and summing took no time.
     #[arg(long, value_name = "PART", allow_negative_numbers = true)]
     load: Option<f64>,
     /// Repetitions, each with other models for the jobs.
