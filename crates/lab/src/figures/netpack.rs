@@ -85,6 +85,8 @@ pub struct Effort {
     pub simulated: usize,
     /// Servers of the largest cluster of figure 10.
     pub servers: u32,
+    /// Most jobs of the runs of the whole trace; with fewer than it has, they are of a part of it.
+    pub whole: usize,
     /// The testbed.
     pub testbed: Testbed,
 }
@@ -487,12 +489,15 @@ fn parts_of(experiment: &Experiment<'_>, effort: &Effort) -> Result<Results, Run
         point("simulated, Poisson, 5:1", simulated(5.0), effort.simulated, demand),
     ];
     let large = experiment.run(&of_simulator, &policies, Options::default())?;
-    let of_all = |label: &str, load| {
-        let jobs = experiment.trace.submissions.len() * 2 / 5;
+    let all = experiment.trace.submissions.len();
+    let name = if all <= effort.whole { "whole trace" } else { "part of the trace" };
+    let of_all = |label: String, load| {
+        let jobs = all.min(effort.whole) * 2 / 5;
         let workload = Workload { jobs, load, demand: None, compute: 1.0 };
         Point { workload, ..point(label, simulated(1.0), 0, None) }
     };
-    let whole = [of_all("whole trace", None), of_all("whole trace, saturated", Some(SATURATED))];
+    let whole =
+        [of_all(name.to_owned(), None), of_all(format!("{name}, saturated"), Some(SATURATED))];
     let whole = experiment.repeated(1).run(&whole, &policies, Options::default())?;
     Ok(small.and(large).and(whole))
 }

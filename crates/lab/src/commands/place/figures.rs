@@ -149,6 +149,7 @@ fn of_netpack(args: &FiguresArgs, seeds: u64) -> Result<()> {
     let effort = netpack::Effort {
         simulated: if args.quick { 500 } else { 1_000 },
         servers: if args.quick { 1_008 } else { 10_000 },
+        whole: if args.quick { 10_000 } else { usize::MAX },
         testbed: args.on_testbed(seeds),
     };
     let mut evidence = netpack::Evidence::default();
