@@ -165,7 +165,7 @@ def run(way: str, options: argparse.Namespace) -> Run:
                 start_ranks(network, model, names[model], way, directory)
             wait_for([directory / f"{model}.began" for model in MODELS], network)
             before = Sample(network)
-            # From the first job's end on, the other one is measured no more under both.
+            # Until the first job has ended: then the other one has the network alone.
             wait_for([directory / f"{model}.ended" for model in MODELS], network, any_of=True)
             limits = before.limits(Sample(network), options.megabits)
             while not network.check(workers):

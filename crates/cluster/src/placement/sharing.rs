@@ -19,6 +19,15 @@ pub enum Sharing {
 }
 
 impl Sharing {
+    /// Whether a server with a worker of the job, or without one, may have its parameter server.
+    pub(crate) const fn allows(self, has_worker: bool) -> bool {
+        match self {
+            Self::Allowed => true,
+            Self::Forbidden => !has_worker,
+            Self::Required => has_worker,
+        }
+    }
+
     /// The server with the least key among those that this allows; the first worker's if it allows
     /// none. `workers` are in the order of servers.
     pub(crate) fn least<K: Ord>(
@@ -29,11 +38,7 @@ impl Sharing {
     ) -> ServerIndex {
         let has_worker =
             |server: &ServerIndex| workers.binary_search_by_key(server, |worker| worker.0).is_ok();
-        let allowed = servers.filter(|server| match self {
-            Self::Allowed => true,
-            Self::Forbidden => !has_worker(server),
-            Self::Required => has_worker(server),
-        });
+        let allowed = servers.filter(|server| self.allows(has_worker(server)));
         allowed.min_by_key(|&server| (key(server), server)).unwrap_or(workers[0].0)
     }
 }

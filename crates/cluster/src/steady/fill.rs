@@ -23,7 +23,7 @@ struct Gauge {
     /// Gb/s that it loses per Gb/s by which the rates rise.
     users: u32,
     full: bool,
-    /// Whether it is full at `since_gbps`, whoever uses it.
+    /// Whether it is full at `since_gbps`, whichever jobs use it.
     held: bool,
 }
 

@@ -117,11 +117,9 @@ impl<'a> Equation<'a> {
     /// of `servers` servers. A server counts as one with a worker, too, if the surplus is taken from it
     /// after this step.
     pub(super) fn allows(&self, has_worker: bool, workers: &Candidate, servers: usize) -> bool {
-        match self.sharing {
-            Sharing::Allowed => true,
-            Sharing::Forbidden => !has_worker || servers == workers.servers.len(),
-            Sharing::Required => has_worker,
-        }
+        // Where every server has a worker, none can be apart.
+        let none_apart = self.sharing == Sharing::Forbidden && servers == workers.servers.len();
+        none_apart || self.sharing.allows(has_worker)
     }
 }
 

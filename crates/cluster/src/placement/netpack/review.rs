@@ -3,7 +3,7 @@
 //! Step 3 chooses a server before the workers of later jobs are placed, which may then share its
 //! link. This review is ours, not the paper's.
 
-use crate::{JobId, Round};
+use crate::{JobId, Round, ServerIndex};
 
 use crate::placement::sharing::Sharing;
 
@@ -21,12 +21,8 @@ fn review(round: &mut Round<'_, '_>, job: JobId, sharing: Sharing) {
     let workers = plan.workers();
     let has_worker = |ps| workers.iter().any(|(server, _)| *server == ps);
     let mut best = (time(round), now);
-    let allowed = |ps| match sharing {
-        Sharing::Allowed => true,
-        Sharing::Forbidden => !has_worker(ps),
-        Sharing::Required => has_worker(ps),
-    };
-    let others = round.cluster().server_indices().filter(|&ps| ps != now && allowed(ps));
+    let allowed = |ps: &ServerIndex| *ps != now && sharing.allows(has_worker(*ps));
+    let others = round.cluster().server_indices().filter(allowed);
     for ps in others {
         round.serve_at(job, ps);
         let time = time(round);

@@ -199,11 +199,11 @@ impl Evidence {
             let gains: Vec<Sample> = policies
                 .iter()
                 .flat_map(|&policy| {
-                    results.gains(policy, JCT).into_iter().zip(&netpack).map(|(one, own)| {
-                        let values =
-                            one.values.iter().zip(&own.values).map(|(a, b)| a / b).collect();
-                        Sample { at: one.at, values }
-                    })
+                    results
+                        .gains(policy, JCT)
+                        .into_iter()
+                        .zip(&netpack)
+                        .map(|(one, own)| Sample { values: divided(&one, own), ..one })
                 })
                 .collect();
             gains
@@ -313,8 +313,7 @@ impl Evidence {
                 .filter(|&at| results.policies[at].ends_with(rules))
                 .map(|policy| {
                     let other = results.gains(policy, JCT).swap_remove(point);
-                    let values = other.values.iter().zip(&own.values).map(|(a, b)| a / b).collect();
-                    Sample { at: other.at, values }
+                    Sample { values: divided(&other, &own), ..other }
                 });
             Some(others.collect())
         };
@@ -338,10 +337,15 @@ fn turned(sample: Sample) -> Sample {
     Sample { values, ..sample }
 }
 
+/// One sample over another, by repetition.
+fn divided(first: &Sample, second: &Sample) -> Vec<f64> {
+    first.values.iter().zip(&second.values).map(|(a, b)| a / b).collect()
+}
+
 fn over(first: &[Sample], second: &[Sample]) -> Vec<Sample> {
-    let of = |(first, second): (&Sample, &Sample)| {
-        let values = first.values.iter().zip(&second.values).map(|(a, b)| a / b).collect();
-        Sample { at: format!("{} over {}", first.at, second.at), values }
+    let of = |(first, second): (&Sample, &Sample)| Sample {
+        at: format!("{} over {}", first.at, second.at),
+        values: divided(first, second),
     };
     first.iter().zip(second).map(of).collect()
 }
