@@ -42,19 +42,21 @@ fn report(file: &JobFile, fabric: &str) -> Value {
 #[test]
 fn jobs_that_contend_are_summed_exactly_and_reported() {
     let file = JobFile::new(SMALL);
-    for fabric in fabrics() {
+    for fabric in ["sim"].into_iter().chain(fabrics()) {
         let report = report(&file, fabric);
-        for job in report["jobs"].as_array().unwrap() {
+        let jobs = report["jobs"].as_array().unwrap();
+        let of = |job: &Value, name: &str| job["esa"][name].as_u64().unwrap();
+        for job in jobs {
             assert_eq!(job["protocol"], "esa");
             assert_eq!(job["verified"], 2 * 10 * 2000, "{fabric}: {job}");
-            let esa = &job["esa"];
-            let of = |name: &str| esa[name].as_u64().unwrap();
-            let fragments = job["fragments"].as_u64().unwrap();
-            assert_eq!(of("results_of_switches") + of("results_of_server"), fragments);
-            assert!(of("reminders") > 0 && of("downgradings") > 0, "{fabric}: {esa}");
+            let results = of(job, "results_of_switches") + of(job, "results_of_server");
+            assert_eq!(results, job["fragments"].as_u64().unwrap());
+            // On the other fabrics, the machine decides whether the jobs meet at all.
+            let contends = of(job, "reminders") > 0 && of(job, "downgradings") > 0;
+            assert!(contends || fabric != "sim", "{job}");
         }
-        let preempted = |job: &Value| job["esa"]["preemptions"].as_u64().unwrap();
-        assert!(report["jobs"].as_array().unwrap().iter().map(preempted).sum::<u64>() > 0);
+        let preemptions: u64 = jobs.iter().map(|job| of(job, "preemptions")).sum();
+        assert!(preemptions > 0 || fabric != "sim", "{report}");
     }
 }
 
