@@ -90,6 +90,18 @@ pub struct Tenant {
 const VALUES: RangeInclusive<f64> = 1e-9..=1e9;
 
 impl Tenant {
+    fn without_limits(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            jobs: None,
+            aggregators: None,
+            max_rate: None,
+            max_preemption: None,
+            max_priority: None,
+            max_value: None,
+        }
+    }
+
     fn read(item: &Item<'_>) -> Result<Self, Error> {
         let keys = [
             &["name", "jobs", "aggregators", "max_rate", "max_preemption", "max_priority"][..],
@@ -175,6 +187,32 @@ impl Grant {
         self.tenant.as_ref()
     }
 
+    /// The tenant for whom a request is made: the caller's own, or the one that an operator names, with what the policy
+    /// that decided on the request lets it have. An empty name stands for the caller's own.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED` if another client names a tenant that is not its own.
+    pub fn on_behalf_of(
+        &self,
+        name: &str,
+        policy: Option<&Policy>,
+    ) -> Result<Option<Arc<Tenant>>, Status> {
+        match &self.tenant {
+            own if name.is_empty() => Ok(own.clone()),
+            Some(own) if own.name == name => Ok(Some(Arc::clone(own))),
+            None if self.role == Role::Operate => {
+                let listed = policy.map(Policy::tenants).unwrap_or_default();
+                let listed = listed.into_iter().find(|tenant| tenant.name == name);
+                Ok(Some(listed.unwrap_or_else(|| Arc::new(Tenant::without_limits(name)))))
+            }
+            _ => Err(Status::permission_denied(format!(
+                "{} may not have jobs of the tenant `{name}`: a client that has jobs for others has the role `{}`",
+                self.caller,
+                Role::Operate
+            ))),
+        }
+    }
+
     /// Whether the jobs of a tenant are its business, to see or change them, as far as the role allows.
     #[must_use]
     pub fn covers(&self, tenant: Option<&str>) -> bool {
@@ -222,6 +260,12 @@ enum Rules {
 }
 
 impl Policy {
+    /// The policy that has let a request in.
+    #[must_use]
+    pub fn of<T>(request: &Request<T>) -> Option<&Self> {
+        request.extensions().get()
+    }
+
     /// All that the server lets in may do everything.
     #[must_use]
     pub fn all_may_operate() -> Self {
@@ -472,6 +516,26 @@ mod tests {
         );
         let all = grant("control.example").unwrap();
         assert_eq!([None, Some("blue"), Some("red")].map(|of| all.covers(of)), [true; 3]);
+    }
+
+    #[test]
+    fn an_operator_has_jobs_for_any_tenant() {
+        let policy = Policy(Arc::new(Rules::Listed(
+            Fresh::new(Vec::new(), || Ok(Arc::new(List::parse(FILE, "access").unwrap()))).unwrap(),
+        )));
+        let on_behalf = |grant: &Grant, name: &str| grant.on_behalf_of(name, Some(&policy));
+        let operator = Grant::operator();
+        assert_eq!(on_behalf(&operator, "").unwrap(), None);
+        assert_eq!(on_behalf(&operator, "blue").unwrap().unwrap().jobs, Some(2));
+        let other = on_behalf(&operator, "green").unwrap().unwrap();
+        assert_eq!((&*other.name, other.jobs), ("green", None));
+        let blue = Grant::new(Caller::Anyone, Role::Submit, Some(Arc::clone(&policy.tenants()[0])));
+        for own in ["", "blue"] {
+            assert_eq!(on_behalf(&blue, own).unwrap().unwrap().name, "blue");
+        }
+        assert_eq!(on_behalf(&blue, "green").unwrap_err().code(), tonic::Code::PermissionDenied);
+        let nobody = Grant::new(Caller::Anyone, Role::Submit, None);
+        assert!(on_behalf(&nobody, "blue").is_err(), "only operators have jobs for others");
     }
 
     #[test]

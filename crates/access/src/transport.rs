@@ -102,6 +102,7 @@ where
             return Box::pin(async move { Ok(refusal.into_http()) });
         };
         request.extensions_mut().insert(grant);
+        request.extensions_mut().insert(policy.clone());
         Box::pin(self.inner.call(request))
     }
 }

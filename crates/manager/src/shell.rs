@@ -17,7 +17,8 @@ use crate::durable::{Change, Store};
 use crate::job::{Phase, Record, Request, Run, TaskId};
 use crate::job_file;
 use crate::manager::{
-    Action, Command, Connection, Event, Manager, Quota, Refusal, Settings, Ticket, Wait,
+    Action, Command, Connection, Event, Manager, NetworkState, Quota, Refusal, Settings, Ticket,
+    Wait,
 };
 use crate::site::Site;
 
@@ -71,21 +72,31 @@ pub struct View {
     pub servers: Vec<ServerView>,
     /// By job that waits: why the last round did not place it.
     pub waits: BTreeMap<u32, Wait>,
+    /// What is known of the switches.
+    pub network: NetworkState,
 }
 
 impl View {
     /// A job as clients see it. A job that waits has a reason to.
     pub(crate) fn describe(&self, record: &Record) -> v1::Job {
-        let mut job = v1::Job::from(record);
-        if record.phase == Phase::Waiting {
-            let waits = self.waits.get(&record.id);
-            let waits = waits.map_or_else(|| NEXT_ROUND.to_owned(), Wait::to_string);
-            job.reason = match &record.setback {
-                Some(setback) => format!("{setback}; {waits}"),
-                None => waits,
-            };
-        }
-        job
+        let now = match &record.phase {
+            Phase::Waiting => {
+                let waits = self.waits.get(&record.id);
+                Some(waits.map_or_else(|| NEXT_ROUND.to_owned(), Wait::to_string))
+            }
+            Phase::Running(run) => self.network.waits(run),
+            Phase::Ending(_, cause) => Some(cause.to_string()),
+            Phase::Finished(_) => None,
+            Phase::Failed(why) => Some(why.clone()),
+            Phase::Cancelled => Some("a client cancelled it".to_owned()),
+        };
+        // Where another attempt has followed, or will.
+        let goes_on =
+            matches!(record.phase, Phase::Waiting | Phase::Running(_) | Phase::Finished(_));
+        let setback = record.setback.as_ref().filter(|_| goes_on);
+        let before = setback.map(|why| format!("an attempt before ended: {why}"));
+        let reason = now.into_iter().chain(before).collect::<Vec<_>>().join("; ");
+        v1::Job { reason, ..v1::Job::from(record) }
     }
 }
 
@@ -236,6 +247,7 @@ impl<S: Store> Shell<S> {
         if presence {
             self.show_servers();
         }
+        self.show_waits();
         Ok(())
     }
 
@@ -337,12 +349,14 @@ impl<S: Store> Shell<S> {
         });
     }
 
-    /// Shows why jobs wait, if that has changed.
+    /// Shows what jobs wait for, if that has changed.
     fn show_waits(&self) {
+        let (waits, network) = (self.manager.waits(), self.manager.network());
         self.view.send_if_modified(|view| {
-            let changed = view.waits != *self.manager.waits();
+            let changed = view.waits != *waits || view.network != *network;
             if changed {
-                view.waits.clone_from(self.manager.waits());
+                view.waits.clone_from(waits);
+                view.network.clone_from(network);
             }
             changed
         });

@@ -53,12 +53,12 @@ pub async fn follow(
         let done = switches.meet(&mut open).await;
         if done.is_ok() != reachable {
             reachable = done.is_ok();
-            match &done {
-                Ok(()) => tracing::info!("the switches' controller answers again"),
-                Err(status) => {
-                    tracing::warn!("the switches' controller: {}", remote::reason(status));
-                }
+            let problem = done.err().map(|status| remote::reason(&status));
+            match &problem {
+                None => tracing::info!("the switches' controller answers again"),
+                Some(problem) => tracing::warn!("the switches' controller: {problem}"),
             }
+            switches.tell(Event::Controller(problem));
         }
     }
 }
@@ -190,6 +190,7 @@ impl Switches {
             },
             epoch: epoch.unwrap_or_default(),
             max_rate: max_rate.map_or(0, NonZeroU64::get),
+            tenant: admission.tenant.clone().unwrap_or_default(),
             settings: admission.settings.clone(),
             key: admission.key.0.to_vec(),
             ..v1::AdmitRequest::default()

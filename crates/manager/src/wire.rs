@@ -106,13 +106,13 @@ impl From<&Request> for v1::SubmitRequest {
 impl From<&Record> for v1::Job {
     fn from(record: &Record) -> Self {
         use v1::job::State;
-        let (state, run, reason) = match &record.phase {
-            Phase::Waiting => (State::Waiting, None, None),
-            Phase::Running(run) => (State::Running, Some(run), None),
-            Phase::Ending(run, cause) => (State::Ending, Some(run), Some(cause.to_string())),
-            Phase::Finished(run) => (State::Finished, Some(run), None),
-            Phase::Failed(why) => (State::Failed, None, Some(why.clone())),
-            Phase::Cancelled => (State::Cancelled, None, Some("a client cancelled it".to_owned())),
+        let (state, run) = match &record.phase {
+            Phase::Waiting => (State::Waiting, None),
+            Phase::Running(run) => (State::Running, Some(run)),
+            Phase::Ending(run, _) => (State::Ending, Some(run)),
+            Phase::Finished(run) => (State::Finished, Some(run)),
+            Phase::Failed(_) => (State::Failed, None),
+            Phase::Cancelled => (State::Cancelled, None),
         };
         let task = |task: &Task| v1::Task {
             id: Some(record.task(task.worker).into()),
@@ -128,7 +128,10 @@ impl From<&Record> for v1::Job {
             attempts: record.attempts,
             tasks: run.into_iter().flat_map(|run| &run.tasks).map(task).collect(),
             server: run.and_then(|run| run.ps.clone()).unwrap_or_default(),
-            reason: reason.or_else(|| record.setback.clone()).unwrap_or_default(),
+            // A view of the manager knows it.
+            reason: String::new(),
+            tenant: record.request.tenant.clone().unwrap_or_default(),
+            packet_id: run.and_then(|run| run.wire).unwrap_or_default().into(),
         }
     }
 }

@@ -122,6 +122,16 @@ impl Jobs {
     /// If the placement has no worker or more than 32 at a switch, or names a host that the topology does not
     /// have.
     pub async fn admit(&self, admission: Admission) -> Result<Placement, Refusal> {
+        let tenant = admission.tenant.as_ref().map(|tenant| tenant.name.clone());
+        let outcome = self.admit_uncounted(admission).await;
+        if let Err(refusal) = &outcome {
+            let kind = (tenant.unwrap_or_default(), refusal.reason());
+            *self.state().refused.entry(kind).or_default() += 1;
+        }
+        outcome
+    }
+
+    async fn admit_uncounted(&self, admission: Admission) -> Result<Placement, Refusal> {
         let Admission { demand, lease, stepped, any_id, .. } = admission;
         if (demand.is_some() || stepped) && lease {
             return Err(Refusal::Leased(admission.placement.job));

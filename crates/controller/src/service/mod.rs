@@ -134,6 +134,8 @@ struct State {
     last_serial: u64,
     /// The last ID that was chosen for a job.
     last_id: Option<JobId>,
+    /// Admissions that were refused, by tenant and reason.
+    refused: BTreeMap<(String, &'static str), u64>,
     closing: bool,
 }
 

@@ -1,5 +1,7 @@
 //! The iterations and rates of jobs, and those who watch them.
 
+use std::collections::BTreeMap;
+
 use tokio::sync::watch;
 use tributary_access::Grant;
 use tributary_model::job::{Event, Iteration, Progress, Served, Stream};
@@ -136,6 +138,12 @@ impl Jobs {
     #[must_use]
     pub fn has_released(&self, job: JobId) -> bool {
         self.0.journal.lasts() && !self.state().jobs.contains_key(&job)
+    }
+
+    /// Numbers of admissions that were refused, by tenant and [kind of reason](Refusal::reason).
+    #[must_use]
+    pub fn refused(&self) -> BTreeMap<(String, &'static str), u64> {
+        self.state().refused.clone()
     }
 
     /// All admitted jobs, by ID.

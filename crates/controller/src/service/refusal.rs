@@ -105,6 +105,21 @@ impl Refusal {
         }
     }
 
+    /// The kind of reason, in a word: for metrics.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match (self, self.code()) {
+            (Self::Quota { .. }, _) => "quota",
+            (Self::Serverless(_), _) => "no_server",
+            (_, Code::ResourceExhausted) => "full",
+            (_, Code::AlreadyExists | Code::Aborted) => "taken",
+            (_, Code::PermissionDenied) => "forbidden",
+            (_, Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound) => "invalid",
+            (_, Code::Unavailable) => "unavailable",
+            _ => "switch",
+        }
+    }
+
     /// The gRPC status code, which tells a client how to proceed.
     #[must_use]
     pub fn code(&self) -> Code {

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status, Streaming};
-use tributary_access::{Grant, Role};
+use tributary_access::{Grant, Policy, Role};
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_server::Jobs as Service;
 use tributary_model::job::Progress;
@@ -41,6 +41,7 @@ impl Service for Jobs {
 
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
+        let tenant = grant.on_behalf_of(&request.get_ref().tenant, Policy::of(&request))?;
         let request = request.into_inner();
         let settings = Some(request.settings.clone()).filter(|settings| !settings.is_empty());
         if self.protocol().has_reminder_agent() && settings.is_none() {
@@ -75,7 +76,6 @@ impl Service for Jobs {
         };
         let demand = request.demand.map(demand).transpose()?;
         let (lease, stepped) = (request.lease, request.stepped);
-        let tenant = grant.tenant().cloned();
         let admission = Admission {
             placement,
             any_id,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use tributary_base::counted;
 use tributary_run::report::table;
 
 use crate::chaos::clients::Counts;
@@ -89,15 +90,14 @@ impl Tally {
     /// One line about the run so far.
     pub(crate) fn line(&self, elapsed: Duration, open: usize) -> String {
         format!(
-            "{:6.0} s  {} kills, {} stops, {} cuts; {} runs, {} ended early; {} sums, {} wrong; {open} \
-             failures not got over yet",
+            "{:6.0} s  {}, {}, {}; {}, {} ended early; {}, {} wrong; not got over yet: {open}",
             elapsed.as_secs_f64(),
-            Self::total(&self.kills),
-            Self::total(&self.stops),
-            self.cuts,
-            self.complete,
+            counted(Self::total(&self.kills) as usize, "kill"),
+            counted(Self::total(&self.stops) as usize, "stop"),
+            counted(self.cuts as usize, "cut"),
+            counted(self.complete as usize, "run"),
             self.broken,
-            self.sums,
+            counted(self.sums as usize, "sum"),
             self.wrong
         )
     }

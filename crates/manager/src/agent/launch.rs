@@ -43,6 +43,7 @@ pub(super) fn variables(
         ("PET_NNODES", start.workers.len().to_string()),
         ("PET_NODE_RANK", task.worker.to_string()),
         ("PET_NPROC_PER_NODE", devices.len().to_string()),
+        ("TRIBUTARY_ATTEMPT", task.attempt.to_string()),
     ];
     if let Some(v1::Part { job_id, key, server }) = &start.part {
         variables.extend([
@@ -168,6 +169,7 @@ mod tests {
             ("MASTER_PORT", "20003"),
             ("PET_NNODES", "2"),
             ("PET_NODE_RANK", "1"),
+            ("TRIBUTARY_ATTEMPT", "1"),
             ("PET_NPROC_PER_NODE", "2"),
             ("TRIBUTARY_JOB", "7"),
             ("TRIBUTARY_JOB_KEY", "00ff"),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use tributary_base::DECISIONS;
+
 use super::{
     Action, Admission, Agent, Command, Connection, Dismissal, Manager, ProcessState, Stranger,
 };
@@ -14,6 +16,7 @@ pub(super) fn admission(site: &Site, record: &Record, run: &Run) -> Option<Admis
     Some(Admission {
         wire: run.wire?,
         name: record.request.name.clone(),
+        tenant: record.request.tenant.clone(),
         workers: run.tasks.iter().map(|task| task.server.clone()).collect(),
         ps: run.ps.clone(),
         at_server: run.adding.as_ref().is_some_and(Vec::is_empty),
@@ -46,7 +49,7 @@ impl Manager {
     pub(super) fn start_tasks(&mut self, job: u32, wanted: impl Fn(&Task) -> bool) {
         let Some(record) = self.durable.jobs.get(&job).cloned() else { return };
         let Phase::Running(run) = &record.phase else { return };
-        if run.wire.is_some_and(|wire| !self.admitted.contains(&wire)) {
+        if run.wire.is_some_and(|wire| !self.network.admitted.contains(&wire)) {
             return;
         }
         for task in run.live().filter(|task| wanted(task)) {
@@ -64,7 +67,10 @@ impl Manager {
     pub(super) fn on_admitted(&mut self, wire: u16, epoch: u32, ps: Option<String>) {
         let Some(mut record) = self.on_wire(wire).cloned() else { return };
         let job = record.id;
-        self.admitted.insert(wire);
+        if self.network.admitted.insert(wire) {
+            let (name, tenant) = (&*record.request.name, record.request.tenant.as_deref());
+            tracing::info!(target: DECISIONS, job, name, tenant, packets = wire, run = epoch, "the switches serve it");
+        }
         if let Phase::Running(run) = &mut record.phase
             && run.epoch.is_none()
         {
@@ -84,7 +90,7 @@ impl Manager {
     }
 
     pub(super) fn on_released(&mut self, wire: u16) {
-        self.admitted.remove(&wire);
+        self.network.admitted.remove(&wire);
         if let Some(stranger) = self.strangers.get_mut(&wire) {
             *stranger = Stranger::Released;
         }
@@ -99,9 +105,15 @@ impl Manager {
     /// The switches may have lost jobs together with their controller, and may serve jobs that are
     /// not recorded.
     pub(super) fn on_serving(&mut self, wires: BTreeSet<u16>) {
-        let lost: Vec<u16> = self.admitted.difference(&wires).copied().collect();
+        let lost: Vec<u16> = self.network.admitted.difference(&wires).copied().collect();
         for wire in lost {
-            self.admitted.remove(&wire);
+            self.network.admitted.remove(&wire);
+            if let Some(record) = self.on_wire(wire) {
+                let (job, name, tenant) =
+                    (record.id, &*record.request.name, &record.request.tenant);
+                let tenant = tenant.as_deref();
+                tracing::warn!(target: DECISIONS, job, name, tenant, "the switches serve it no more");
+            }
             let run = self.on_wire(wire).and_then(|record| match &record.phase {
                 Phase::Running(run) => admission(&self.site, record, run),
                 _ => None,

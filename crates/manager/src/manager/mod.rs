@@ -38,7 +38,7 @@ use tributary_cluster::Policy;
 use tributary_wire::channel::Token;
 
 use crate::durable::{Change, Durable};
-use crate::job::{Exit, Phase, Record, Request, TaskId};
+use crate::job::{Exit, Phase, Record, Request, Run, TaskId};
 use crate::site::Site;
 
 pub use reason::Wait;
@@ -142,6 +142,8 @@ pub enum Event {
     Released(u16),
     /// All jobs that the switches serve.
     Serving(BTreeSet<u16>),
+    /// Why the switches' controller does not answer; `None` if it does again.
+    Controller(Option<String>),
 }
 
 /// An action requested by the manager.
@@ -196,6 +198,8 @@ pub struct Admission {
     pub wire: u16,
     /// Its name.
     pub name: String,
+    /// Whose job it is.
+    pub tenant: Option<String>,
     /// Hosts of the workers, by index.
     pub workers: Vec<String>,
     /// Host of the parameter server; `None` if the job needs none, or the controller chooses one.
@@ -228,7 +232,7 @@ pub enum Refusal {
     #[error("job {0} is {1}")]
     Over(u32, &'static str),
     /// The tenant has all jobs that it may have.
-    #[error("tenant `{tenant}` has {most} jobs that wait or run, and may not have more")]
+    #[error("tenant `{tenant}` has as many jobs that wait or run as it may have: {most}")]
     Quota {
         /// Its name.
         tenant: String,
@@ -246,8 +250,7 @@ pub struct Manager {
     draw: fn() -> Token,
     durable: Durable,
     agents: BTreeMap<String, Agent>,
-    /// The manager's jobs that the switches serve, as far as known.
-    admitted: BTreeSet<u16>,
+    network: NetworkState,
     /// All jobs that the switches serve, according to their last report.
     served: BTreeSet<u16>,
     /// Numbers for which the switches served an unrecorded job, and how it was handled.
@@ -259,6 +262,26 @@ pub struct Manager {
     next_round_ms: u64,
     changes: Vec<Change>,
     outbox: Vec<Action>,
+}
+
+/// What is known of the switches and their controller.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NetworkState {
+    /// Numbers in packets of the manager's jobs that the switches serve.
+    pub admitted: BTreeSet<u16>,
+    /// Why the controller does not answer.
+    pub problem: Option<String>,
+}
+
+impl NetworkState {
+    /// What an attempt waits for before its processes start; `None` for nothing.
+    pub(crate) fn waits(&self, run: &Run) -> Option<String> {
+        let wire = run.wire?;
+        (!self.admitted.contains(&wire)).then(|| match &self.problem {
+            None => "the switches do not serve it yet".to_owned(),
+            Some(why) => format!("the switches do not serve it yet; their controller: {why}"),
+        })
+    }
 }
 
 /// A job that the switches serve and that is not recorded. It is released once, because it may stem
@@ -290,7 +313,7 @@ impl std::fmt::Debug for Manager {
         f.debug_struct("Manager")
             .field("durable", &self.durable)
             .field("agents", &self.agents)
-            .field("admitted", &self.admitted)
+            .field("network", &self.network)
             .field("strangers", &self.strangers)
             .field("next_round_ms", &self.next_round_ms)
             .finish_non_exhaustive()
@@ -322,7 +345,7 @@ impl Manager {
             draw,
             durable,
             agents,
-            admitted: BTreeSet::new(),
+            network: NetworkState::default(),
             served: BTreeSet::new(),
             strangers: BTreeMap::new(),
             waits: BTreeMap::new(),
@@ -346,6 +369,12 @@ impl Manager {
     #[must_use]
     pub const fn waits(&self) -> &BTreeMap<u32, Wait> {
         &self.waits
+    }
+
+    /// What is known of the switches.
+    #[must_use]
+    pub const fn network(&self) -> &NetworkState {
+        &self.network
     }
 
     /// Whether a server's agent is connected.
@@ -379,6 +408,7 @@ impl Manager {
             }
             Event::Released(wire) => self.on_released(wire),
             Event::Serving(wires) => self.on_serving(wires),
+            Event::Controller(problem) => self.network.problem = problem,
         }
         self.actions()
     }

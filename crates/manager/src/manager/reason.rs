@@ -1,5 +1,15 @@
 //! Why a job waits, in words on which its user can act.
 
+use tributary_base::counted;
+
+fn gpus(count: u32) -> String {
+    counted(count as usize, "GPU")
+}
+
+fn is(count: u32) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
 /// Why the last round did not place a job.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Wait {
@@ -7,7 +17,7 @@ pub enum Wait {
     #[error("no server's agent is connected")]
     NoAgent,
     /// It cannot be placed before other agents connect.
-    #[error("it wants {wanted} GPUs, and the servers with an agent have {there}")]
+    #[error("it wants {}, and the servers with an agent have {there}", gpus(*wanted))]
     TooFew {
         /// GPUs that it requests.
         wanted: u32,
@@ -15,7 +25,7 @@ pub enum Wait {
         there: u32,
     },
     /// Other jobs hold the GPUs.
-    #[error("it wants {wanted} GPUs, and {free} are free")]
+    #[error("it wants {}, and {free} {} free", gpus(*wanted), is(*free))]
     Busy {
         /// GPUs that it requests.
         wanted: u32,
@@ -24,8 +34,8 @@ pub enum Wait {
     },
     /// The round gave the GPUs to others.
     #[error(
-        "passed over: it wants {wanted} GPUs for a value of {value}; of the {free} that were free, others took \
-         {taken}: {others}"
+        "passed over: it wants {} for a value of {value}; of the {free} that were free, others took {taken}: {others}",
+        gpus(*wanted)
     )]
     PassedOver {
         /// GPUs that it requests.
@@ -40,7 +50,7 @@ pub enum Wait {
         others: String,
     },
     /// The policy had enough GPUs, and did not use them.
-    #[error("{free} GPUs are free, and {policy} has no place for it; name another --policy")]
+    #[error("{} {} free, and {policy} has no place for it; name another --policy", gpus(*free), is(*free))]
     NoPlace {
         /// Free GPUs, all servers together.
         free: u32,

@@ -108,7 +108,7 @@ impl Manager {
             return self.forget_old();
         }
         let wire = match workers.len() {
-            2.. => match self.next_wire() {
+            2.. => match self.next_wire(job) {
                 Some(wire) => Some(wire),
                 None => {
                     self.waits.insert(job, Wait::NoNumber);
@@ -141,9 +141,9 @@ impl Manager {
         self.start_tasks(job, |_| true);
     }
 
-    /// The next number for packets that neither an attempt nor a job on the switches uses; `None`
-    /// if all are in use.
-    fn next_wire(&self) -> Option<u16> {
+    /// A number for packets that neither an attempt nor a job on the switches uses: the job's own, by which people
+    /// know it, or else the next one. `None` if all are in use.
+    fn next_wire(&self, job: u32) -> Option<u16> {
         let taken = |wire: u16| {
             if self.served.contains(&wire) {
                 return true;
@@ -153,7 +153,8 @@ impl Manager {
         };
         let last = self.durable.counters.wire;
         let after = (last..u16::MAX).map(|wire| wire + 1);
-        after.chain(1..=last).find(|&wire| !taken(wire))
+        let own = u16::try_from(job).ok();
+        own.into_iter().chain(after).chain(1..=last).find(|&wire| !taken(wire))
     }
 }
 

@@ -119,10 +119,34 @@ fn each_decision_is_one_line_of_the_log() {
         "accepted: 1 GPU, value 1 job=3 name=\"small\" tenant=\"blue\"",
         "placed on one server: it sends nothing job=3 name=\"small\" tenant=\"blue\" attempt=1 \
          workers=\"w1×1\" value=3.0 policy=\"netpack\"",
-        "waits: it wants 4 GPUs, and 1 are free job=2 name=\"next\" tenant=\"blue\" value=3.0 policy=\"netpack\"",
+        "waits: it wants 4 GPUs, and 1 is free job=2 name=\"next\" tenant=\"blue\" value=3.0 policy=\"netpack\"",
         "cancelled job=2 name=\"next\" tenant=\"blue\"",
     ];
     assert_eq!(lines, expected, "four rounds pass the job over, for one reason");
+}
+
+#[test]
+fn a_job_is_admitted_under_its_own_number_for_its_tenant() {
+    let mut manager = manager("netpack:apart", Durable::default());
+    submit(&mut manager, request("small", 1, 5.0), Quota::default()).unwrap();
+    let job = submit(&mut manager, request("wide", 4, 1.0), Quota::default()).unwrap();
+    let admitted = round(&mut manager, 1).into_iter().find_map(|action| match action {
+        Action::Admit(admission) => Some(admission),
+        _ => None,
+    });
+    let admitted = admitted.unwrap();
+    assert_eq!((u32::from(admitted.wire), admitted.tenant.as_deref()), (job, Some("blue")));
+    let (wire, epoch, ps) = (admitted.wire, 7, admitted.ps);
+    let lines = logged(|| {
+        manager.handle(100, Event::Admitted { wire, epoch, ps });
+        manager.handle(200, Event::Serving([wire].into()));
+        manager.handle(300, Event::Serving([].into()));
+    });
+    let expected = [
+        "the switches serve it job=2 name=\"wide\" tenant=\"blue\" packets=2 run=7",
+        "the switches serve it no more job=2 name=\"wide\" tenant=\"blue\"",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]

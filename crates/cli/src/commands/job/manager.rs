@@ -188,23 +188,36 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
             if server.present { "there" } else { "away" }.to_owned(),
         ]);
     }
-    let header = ["job", "name", "model", "GPUs", "value", "state", "attempts", "where", "why"];
+    let header = ["job", "name", "tenant", "model", "GPUs", "value", "state", "attempts", "where"];
     let mut jobs = report::table(&header);
     for job in &listed.jobs {
         let request = job.request.clone().unwrap_or_default();
         jobs.add_row([
-            job.job_id.to_string(),
+            number(job),
             request.name,
+            job.tenant.clone(),
             request.model,
             request.gpus.to_string(),
             request.value.to_string(),
             word(job.state()).to_owned(),
             job.attempts.to_string(),
             places(job),
-            job.reason.clone(),
         ]);
     }
-    tributary_base::program::print(&format!("{servers}\n{jobs}"))
+    // A sentence in a column would make a table that fits no terminal.
+    let told = listed.jobs.iter().filter(|job| !job.reason.is_empty());
+    let reason =
+        |job: &v1::Job| format!("\njob {} is {}: {}", job.job_id, word(job.state()), job.reason);
+    let reasons: String = told.map(reason).collect();
+    tributary_base::program::print(&format!("{servers}\n{jobs}{reasons}"))
+}
+
+/// A job's number, with that in packets and metrics if it is another one.
+fn number(job: &v1::Job) -> String {
+    match job.packet_id {
+        id if id == 0 || id == job.job_id => job.job_id.to_string(),
+        id => format!("{} ({id} in packets)", job.job_id),
+    }
 }
 
 /// The servers of a job with its GPUs on each, and the parameter server's.
@@ -256,6 +269,8 @@ pub(crate) fn job_json(job: &v1::Job) -> serde_json::Value {
         "reason": job.reason,
         "tasks": job.tasks.iter().map(task).collect::<Vec<_>>(),
         "server": (!job.server.is_empty()).then_some(&job.server),
+        "tenant": (!job.tenant.is_empty()).then_some(&job.tenant),
+        "packet_id": (job.packet_id > 0).then_some(job.packet_id),
     })
 }
 

@@ -288,13 +288,13 @@ mod tests {
         let v1::ExplainResponse { job, policy, value, .. } = explained();
         let job = job.map(|job| v1::Job {
             state: State::Waiting.into(),
-            reason: "it wants 4 GPUs, and 1 are free".into(),
+            reason: "it wants 4 GPUs, and 1 is free".into(),
             tasks: Vec::new(),
             ..job
         });
         let waiting = v1::ExplainResponse { job, policy, value, ..v1::ExplainResponse::default() };
         let text = text(&waiting);
-        assert!(has(&text, "job 7 (big) is waiting: it wants 4 GPUs, and 1 are free"), "{text}");
+        assert!(has(&text, "job 7 (big) is waiting: it wants 4 GPUs, and 1 is free"), "{text}");
         assert!(has(&text, "the policy weighed no plans"), "{text}");
         assert!(!text.contains("Gb/s"), "{text}");
         assert_eq!(json(&waiting)["rate_gbps"], serde_json::Value::Null);

@@ -46,6 +46,7 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     admit(&blue, 3, &pairs[1]).await.unwrap();
     let why = "tenant `blue` has 2 of 2 jobs; the request needs 1 more";
     assert_eq!(admit(&blue, 4, &pairs[2]).await, Err((Code::ResourceExhausted, why.into())));
+    assert_eq!(jobs.refused(), [(("blue".to_owned(), "quota"), 1)].into());
     // Its aggregators are enough for a job, and not for one that becomes larger.
     admit(&red, 4, &pairs[2]).await.unwrap();
     let enlarge = |job_id, size| v1::MoveRequest {
@@ -91,6 +92,15 @@ async fn tenants_have_quotas_and_only_their_own_jobs() {
     let nobody = v1::ReleaseRequest { job_id };
     let unknown = Service::release(jobs, Request::new(nobody)).await.unwrap_err();
     assert_eq!(unknown.code(), Code::PermissionDenied);
+
+    // An operator, such as the placement manager, has jobs for others; these have none but their own.
+    let request = v1::AdmitRequest { tenant: "red".into(), ..plain(6, &["w2", "w3"]) };
+    let foreign = Service::admit(jobs, by(&blue, request.clone())).await.unwrap_err();
+    assert_eq!(foreign.code(), Code::PermissionDenied);
+    Service::admit(jobs, by(&Grant::operator(), request)).await.unwrap();
+    assert_eq!(seen(jobs, &red).await, [(4, "red".to_owned()), (6, "red".to_owned())]);
+    let own = v1::ReleaseRequest { job_id: 6 };
+    Service::release(jobs, by(&red, own)).await.unwrap();
 
     // The next controller knows whose jobs they are.
     drop(life);

@@ -11,9 +11,14 @@ use super::{Place, request};
 impl Place {
     /// Submits a script for the shell.
     fn submit_script(&self, name: &str, gpus: u32, script: &str) -> u32 {
+        self.submit_again(name, gpus, script, 0)
+    }
+
+    /// The same, which is tried again after failures.
+    fn submit_again(&self, name: &str, gpus: u32, script: &str, retries: u32) -> u32 {
         let command = ["sh", "-c", script].map(str::to_owned).to_vec();
         let directory = self.directory.path().display().to_string();
-        let request = v1::SubmitRequest { command, directory, retries: 0, ..request(name, gpus) };
+        let request = v1::SubmitRequest { command, directory, retries, ..request(name, gpus) };
         self.runtime.block_on(self.client().submit(request)).unwrap().into_inner().job_id
     }
 
@@ -69,6 +74,18 @@ fn commands_on_a_server_have_different_gpus() {
         place.cancel(job);
         place.watch(job);
     }
+}
+
+#[test]
+fn a_command_goes_on_from_what_an_earlier_attempt_has_left() {
+    let place = Place::start();
+    let _agent = place.agent("w1");
+    let script =
+        "test $TRIBUTARY_ATTEMPT = 2 && exec cat checkpoint; echo step 7 > checkpoint; exit 1";
+    let job = place.submit_again("again", 1, script, 1);
+    let last = place.watch(job).pop().unwrap();
+    assert_eq!((last.state(), last.attempts), (State::Finished, 2), "{last:#?}");
+    assert_eq!(place.read("w1", &format!("job-{job}-2-0.log")), "step 7\n");
 }
 
 #[test]

@@ -36,12 +36,31 @@ fn a_job_that_waits_for_others_has_a_reason() {
     };
     place.until(|listed| state(listed, first).0 == State::Running);
     let second = place.submit("second", 2).unwrap();
-    let why = (State::Waiting, "it wants 2 GPUs, and 1 are free".to_owned());
+    let why = (State::Waiting, "it wants 2 GPUs, and 1 is free".to_owned());
     place.until(|listed| state(listed, second) == why);
     let cancel = v1::CancelRequest { job_id: first };
     place.runtime.block_on(place.client().cancel(cancel)).unwrap();
     assert_eq!(place.watch(second).last().unwrap().state(), State::Finished);
     assert_eq!(state(&place.list(), first), (State::Cancelled, "a client cancelled it".to_owned()));
+}
+
+#[test]
+fn a_job_that_the_switches_do_not_serve_says_so() {
+    let place = Place::start();
+    place.switches.be_away(true);
+    let _agents = ["w1", "w2"].map(|server| place.agent(server));
+    let alone = place.submit("alone", 1).unwrap();
+    assert_eq!(place.watch(alone).last().unwrap().state(), State::Finished);
+    let job = place.submit("wide", 3).unwrap();
+    let seen = |listed: &v1::ListResponse| listed.jobs.last().unwrap().clone();
+    let expected = "the switches do not serve it yet; their controller: it is on a journey";
+    place.until(|listed| seen(listed).state() == State::Running && seen(listed).reason == expected);
+    place.switches.be_away(false);
+    assert_eq!(place.watch(job).last().unwrap().state(), State::Finished);
+    assert_eq!(seen(&place.list()).reason, "");
+    // Packets, metrics and the controller's lists call it by the number that its user knows.
+    assert_eq!(place.switches.seen().0.last().unwrap().0, job);
+    assert_eq!(seen(&place.list()).packet_id, job);
 }
 
 #[test]

@@ -22,6 +22,8 @@ struct Noted {
     /// Jobs that cannot be released.
     stuck: BTreeSet<u32>,
     releases: usize,
+    /// Whether it answers nothing.
+    away: bool,
 }
 
 pub(crate) struct Switches {
@@ -53,6 +55,11 @@ impl Switches {
         let mut noted = self.noted.lock().unwrap();
         noted.serving.insert(job_id, v1::Job { job_id, ..v1::Job::default() });
         noted.stuck.insert(job_id);
+    }
+
+    /// Has it answer nothing, or answer again.
+    pub(crate) fn be_away(&self, away: bool) {
+        self.noted.lock().unwrap().away = away;
     }
 
     /// Number of release requests.
@@ -104,7 +111,11 @@ impl Jobs for Controller {
     }
 
     async fn list(&self, _: Request<v1::ListRequest>) -> Answer<v1::ListResponse> {
-        let jobs = self.0.lock().unwrap().serving.values().cloned().collect();
+        let noted = self.0.lock().unwrap();
+        if noted.away {
+            return Err(Status::unavailable("it is on a journey"));
+        }
+        let jobs = noted.serving.values().cloned().collect();
         Ok(Response::new(v1::ListResponse { jobs, ..v1::ListResponse::default() }))
     }
 
