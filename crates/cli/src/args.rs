@@ -15,6 +15,7 @@ use tributary_p4::Architecture;
 use tributary_run::fabric::Kind as Fabric;
 use tributary_wire::channel::Token;
 
+use crate::commands::frames::Chosen;
 use crate::commands::job::JobCommand;
 use crate::commands::place::PlaceCommand;
 use crate::options::{ProcessArgs, SwitchesArgs};
@@ -159,6 +160,11 @@ pub(crate) struct RunArgs {
     /// as text.
     #[arg(long, value_name = "FILE")]
     pub(crate) frames: Option<PathBuf>,
+    /// Write only some of them, as in `job=a,at=w1,from=1ms,to=2ms`.
+    ///
+    /// Of a job, at a host or switch, in a part of the virtual time. A chart has at most 1000.
+    #[arg(long, value_name = "CONDITIONS", requires = "frames")]
+    pub(crate) frames_of: Option<Chosen>,
     /// Capture the frames at both ends of all links, for Wireshark.
     ///
     /// They are in a new file in this directory with the job file's name and .pcapng. The directory is created if

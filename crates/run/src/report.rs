@@ -1,5 +1,6 @@
 //! The result of a run, as a table for people and as JSON for programs.
 
+mod findings;
 mod lost;
 mod segments;
 
@@ -21,6 +22,7 @@ use tributary_worker::workload::TrainingReport;
 use crate::capture::CaptureReport;
 use crate::fabric::{self, Counted};
 
+pub use findings::findings;
 pub use lost::LostReport;
 pub use segments::{SegmentReport, aggregator_bits};
 
@@ -132,6 +134,8 @@ pub struct JobReport {
     pub rounding: Rounding,
     /// Time lost to repairs.
     pub lost: Option<LostReport>,
+    /// What kept it waiting, one line each.
+    pub findings: Vec<String>,
     /// Warnings for the user about a job that finished.
     pub warnings: Vec<String>,
     /// Result of the training.
@@ -185,6 +189,7 @@ impl JobReport {
                 .collect(),
             rounding,
             lost: LostReport::new(&workers, job.lane.count),
+            findings: Vec::new(),
             warnings: warnings.into_iter().collect(),
             training: workers.first().and_then(|worker| worker.training.clone()),
             server,
@@ -251,6 +256,9 @@ impl RunReport {
             }
             if let Some(lost) = job.lost.and_then(|lost| lost.text()) {
                 let _ = writeln!(text, "{}: {lost}.", job.name);
+            }
+            for finding in &job.findings {
+                let _ = writeln!(text, "{}: {finding}.", job.name);
             }
         }
         if self.jobs.iter().any(|job| job.esa.is_some()) {

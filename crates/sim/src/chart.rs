@@ -81,6 +81,17 @@ impl Chart {
         })
     }
 
+    /// Keeps the first rows, at most so many, and says so in the title. Returns how many are left out.
+    pub fn keep(&mut self, most: usize) -> usize {
+        let left_out = self.rows.len().saturating_sub(most);
+        if left_out > 0 {
+            self.rows.truncate(most);
+            self.title = format!("{}: the first {most} of {}", self.title, most + left_out);
+            self.forget_unused();
+        }
+        left_out
+    }
+
     /// Removes columns without any row.
     fn forget_unused(&mut self) {
         let used: BTreeSet<usize> = self.rows.iter().flat_map(|row| [row.from, row.to]).collect();

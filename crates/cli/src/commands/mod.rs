@@ -6,6 +6,7 @@ pub(crate) mod certs;
 pub(crate) mod controller;
 pub(crate) mod crossconnect;
 pub(crate) mod doctor;
+pub(crate) mod frames;
 pub(crate) mod job;
 pub(crate) mod network;
 pub(crate) mod optical;

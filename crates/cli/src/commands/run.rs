@@ -12,10 +12,14 @@ use tributary_run::capture::Capture;
 use tributary_run::run::Observer;
 use tributary_sim::{Chart, Trace};
 
+use super::frames::Chosen;
 use super::watch::View;
 use crate::args::RunArgs;
 use crate::progress::Bars;
 use tributary_base::program::stop_flag;
+
+/// Rows of a chart: viewers open no image that is much longer.
+const ROWS: usize = 1000;
 
 /// Runs a job file and prints its report.
 ///
@@ -26,6 +30,10 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
     let json = Output::create("the report", args.json_out.as_deref())?;
     let trace = Output::create("the frames", args.frames.as_deref())?;
     let traced = trace.as_ref().is_some_and(|trace| trace.has_extension("pcapng"));
+    ensure!(
+        !traced || args.frames_of.is_none(),
+        "--frames-of is for charts and text; choose in the program that shows the .pcapng"
+    );
     ensure!(
         !traced || args.capture.is_none(),
         "--capture and --frames with a name in .pcapng are the same; leave one out"
@@ -53,7 +61,9 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
         metrics: metrics.clone(),
     };
     let stop = stop_flag()?;
-    let mut screen = Screen { bars: None, quiet: args.terminal, warnings: Vec::new(), trace };
+    let chosen = args.frames_of.clone().unwrap_or_default();
+    let warnings = Vec::new();
+    let mut screen = Screen { bars: None, quiet: args.terminal, warnings, trace, chosen };
     let report = match &view {
         None => tributary_run::run(&options, &stop, &mut screen)?,
         Some(view) => {
@@ -115,6 +125,8 @@ struct Screen {
     /// Warnings that were not printed for that.
     warnings: Vec<String>,
     trace: Option<Output>,
+    /// What of the trace is written.
+    chosen: Chosen,
 }
 
 impl Observer for Screen {
@@ -145,8 +157,15 @@ impl Observer for Screen {
 
     fn trace(&mut self, scenario: &Scenario, trace: &Trace) -> Result<()> {
         let Some(output) = self.trace.take() else { return Ok(()) };
+        let trace = &self.chosen.of(scenario, trace)?;
         if output.has_extension("svg") {
-            let chart = Chart::new(&scenario.name, &columns(scenario), trace);
+            let mut chart = Chart::new(&scenario.name, &columns(scenario), trace);
+            let left_out = chart.keep(ROWS);
+            if left_out > 0 {
+                self.warn(&format!(
+                    "the chart has the first {ROWS} frames and messages, and lacks {left_out}: choose others with --frames-of"
+                ));
+            }
             output.write_text(chart.to_svg().trim_end())
         } else {
             output.write_text(trace.to_string().trim_end())

@@ -98,6 +98,38 @@ fn the_same_seed_gives_the_same_trace_and_report_byte_for_byte() {
 }
 
 #[test]
+fn a_chart_has_the_chosen_frames_and_stays_small() {
+    let file = JobFile::new("");
+    let path = file.path("frames.svg").display().to_string();
+    let all = ["run", "examples/two-jobs.toml", "--fabric", "sim", "--frames", &path];
+    let chart = |conditions: &[&str]| {
+        let output = tributary(&[&all[..], conditions].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        (text(&output.stderr), fs::read_to_string(&path).unwrap())
+    };
+    let (warning, whole) = chart(&[]);
+    assert!(
+        warning.contains("the chart has the first 1000 frames and messages, and lacks "),
+        "{warning}"
+    );
+    assert!(whole.contains("two-jobs: the first 1000 of ") && whole.len() < 1 << 20);
+    let (warning, chosen) = chart(&["--frames-of", "job=blue,at=w3,from=20us,to=200us"]);
+    assert!(!warning.contains("lacks"), "{warning}");
+    let times =
+        chosen.split(" µs<").filter_map(|part| part.rsplit('>').next()?.parse::<f64>().ok());
+    let times: Vec<f64> = times.collect();
+    assert!(
+        !times.is_empty() && times.iter().all(|time| (20.0..=200.0).contains(time)),
+        "{times:?}"
+    );
+    assert!(chosen.contains(">w3<") && !chosen.contains(">w1<") && !chosen.contains(" j1 "));
+    let line = fail(&[&all[..], &["--frames-of", "job=none"]].concat());
+    assert!(line.contains("there is no job `none`; the jobs are"), "{line}");
+    let line = fail(&[&all[..], &["--frames-of", "at=w77"]].concat());
+    assert!(line.contains("there is no host or switch `w77`"), "{line}");
+}
+
+#[test]
 fn a_trace_named_pcapng_is_a_capture_with_one_interface_for_each_end_of_a_link() {
     let file = JobFile::new(
         "seed = 3\n[topology]\nkind = \"star\"\nworkers = 2\n[faults]\nloss = 0.1\n\
@@ -127,6 +159,35 @@ fn a_trace_named_pcapng_is_a_capture_with_one_interface_for_each_end_of_a_link()
     assert!(bytes.windows(16).any(|text| text == b"lost on the link"));
     // The job file and its seed decide every byte.
     assert!(bytes == capture("again.pcapng"));
+}
+
+#[test]
+fn the_report_names_who_is_waited_for_and_a_pool_that_is_too_small() {
+    // One link loses packets, and one worker is late: each job has its own trouble.
+    let file = JobFile::new(
+        "seed = 3\n[topology]\nkind = \"star\"\nworkers = 8\n\
+         [[faults.link]]\nbetween = [\"w4\", \"s1\"]\nloss = 0.08\n\
+         [[job]]\nname = \"train\"\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\", \"w5\"]\n\
+         workload = { kind = \"random\", tensors = 10, bytes = \"256KB\" }\n\
+         [[job]]\nname = \"other\"\nworkers = [\"w6\", \"w7\", \"w8\"]\n\
+         workload = { kind = \"random\", tensors = 10, bytes = \"256KB\" }\n\
+         [[job.straggler]]\nworker = \"w7\"\ndelay = \"20ms\"\n",
+    );
+    let findings = |job: &str| {
+        let report = report(job, "sim", &[]);
+        let of = |job: &serde_json::Value| {
+            let texts = job["findings"].as_array().unwrap().iter();
+            texts.map(|text| text.as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        report["jobs"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let found = findings(&file.name());
+    let late = "the others wait up to 20.0 ms for worker 1 (w7) in each round";
+    assert_eq!((found[0].len(), &*found[1]), (0, &[late.to_owned()][..]), "{found:?}");
+    for found in findings("examples/two-jobs.toml") {
+        assert!(found[0].ends_with("which is 64, or make windows smaller"), "{found:?}");
+    }
+    assert_eq!(findings("examples/digits.toml"), [Vec::<String>::new()]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tributary_worker::rounds::WorkerReport;
 use tributary_worker::workload::{self, Rule};
 
 use crate::fabric::Counted;
-use crate::report::{JobReport, SegmentReport};
+use crate::report::{JobReport, SegmentReport, findings};
 
 use super::Run;
 
@@ -107,6 +107,7 @@ impl Run<'_> {
             };
             let mut report = JobReport::new(job, server, workers, &counted);
             report.segment = segment;
+            report.findings = findings(scenario, job, &indices, &report.workers);
             // Among the reports, those of lost workers are missing.
             if let Some(lost) = &mut report.lost {
                 lost.worker = indices[lost.worker];
