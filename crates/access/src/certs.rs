@@ -10,11 +10,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject as _;
-use x509_parser::parse_x509_certificate;
 
-use crate::identity;
+use crate::{expiry, identity};
 
 /// The root's certificate and key.
 const ROOT: &str = "ca.pem";
@@ -64,7 +61,7 @@ pub fn make(directory: &Path, names: &[String], days: u32) -> Result<Vec<PathBuf
     let end = now + days * DAY;
     let issuer = root(directory, now, &mut written)?;
     let root = directory.join(ROOT);
-    if expiry(&root)? < end.as_secs() {
+    if expiry::of(&root)? < end.as_secs() {
         bail!(
             "{} expires within {days} days; ask for fewer (--days), or remove it and its key to make another \
              root",
@@ -97,16 +94,6 @@ fn valid(mut params: CertificateParams, begin: Duration, end: Duration) -> Certi
     params.not_before = zero + begin.saturating_sub(SKEW);
     params.not_after = zero + end;
     params
-}
-
-/// When a certificate ends, in seconds since 1970.
-fn expiry(path: &Path) -> Result<u64> {
-    let of = |path: &Path| -> Result<u64> {
-        let certificate = CertificateDer::from_pem_file(path)?;
-        let (_, parsed) = parse_x509_certificate(&certificate)?;
-        Ok(u64::try_from(parsed.validity().not_after.timestamp()).unwrap_or(0))
-    };
-    of(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The root of a directory, made if there is none.

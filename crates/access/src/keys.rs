@@ -10,6 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use tributary_base::FileLimit;
 
+use crate::expiry;
 use crate::fresh::Fresh;
 
 /// Certificates or a key: a complete bundle of public roots has 200 KB.
@@ -115,6 +116,7 @@ fn server(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Serv
         }
     };
     let own = builder.with_single_cert(certificates(certificate)?, private(key)?);
+    expiry::note(certificate);
     let mut config = own.map_err(|error| mismatch(certificate, key, &error))?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
@@ -126,9 +128,11 @@ fn client(trusted: &Path, own: Option<&(PathBuf, PathBuf)>) -> Result<ClientConf
     let builder = builder.with_root_certificates(roots(trusted)?);
     let mut config = match own {
         None => builder.with_no_client_auth(),
-        Some((certificate, key)) => builder
-            .with_client_auth_cert(certificates(certificate)?, private(key)?)
-            .map_err(|error| mismatch(certificate, key, &error))?,
+        Some((certificate, key)) => {
+            let own = builder.with_client_auth_cert(certificates(certificate)?, private(key)?);
+            expiry::note(certificate);
+            own.map_err(|error| mismatch(certificate, key, &error))?
+        }
     };
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
@@ -157,6 +161,7 @@ fn roots(path: &Path) -> Result<RootCertStore, String> {
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| at(path, error))?;
     }
+    expiry::note(path);
     Ok(roots)
 }
 

@@ -14,6 +14,7 @@
 //! | [`server`] | accepts connections, and serves on them |
 //! | `silence` | peers that vanish without closing their connections |
 //! | [`keys`] | certificates of servers and clients, which are read again when their files change |
+//! | [`expiry`] | when the certificates of this process end |
 //! | [`remote`] | connections of clients |
 //! | [`identity`] | certificate, key and roots of a process, in one directory |
 //! | [`args`] | options of the command line |
@@ -23,6 +24,7 @@ pub mod args;
 #[cfg(feature = "certs")]
 pub mod certs;
 pub mod connection;
+pub mod expiry;
 mod fresh;
 pub mod identity;
 pub mod keys;

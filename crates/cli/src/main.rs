@@ -23,6 +23,7 @@ use tributary_metrics::{Metrics, Server};
 
 use args::{Cli, Command};
 use options::ProcessArgs;
+use sources::Certificates;
 
 /// Address space of commands that compile P4 programs: the compiler's stack, and memory.
 const SPACE_WITH_COMPILER: u64 = tributary_p4::STACK_BYTES as u64 + (512 << 20);
@@ -97,6 +98,7 @@ fn measured(command: Command) -> Result<()> {
     }
     let Some(address) = &address else { return run(command, &Metrics::off()) };
     let metrics = Metrics::on();
+    metrics.add(Certificates);
     let server = Server::start(metrics.clone(), address)?;
     tracing::info!(address = %server.address(), "serving metrics");
     run(command, &metrics)

@@ -1,5 +1,6 @@
 //! Metrics of the control plane. Those of switches and endpoints are in their own crates.
 
+mod certificates;
 mod controlled;
 mod crossconnect;
 mod manager;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+pub(crate) use certificates::Certificates;
 pub(crate) use controlled::{Controlled, TakingPart};
 pub(crate) use crossconnect::Mirror;
 pub(crate) use manager::Managed;

@@ -54,6 +54,14 @@ impl Source for Served {
             "Most that a tenant may have of a resource",
             quotas,
         )?;
+        let refused = self.jobs.refused().into_iter().map(|((tenant, reason), count)| {
+            ([("tenant", tenant), ("reason", reason.to_owned())], count)
+        });
+        page.counter(
+            "tributary_controller_admissions_refused_total",
+            "Admissions that were refused",
+            refused,
+        )?;
         self.write_switches(page)?;
         write_jobs(page, &jobs, self.jobs.protocol().name())
     }
@@ -97,6 +105,9 @@ fn write_jobs(page: &mut Page<'_>, jobs: &[Listed], protocol: &'static str) -> f
             job.lanes.iter().map(named)
         }),
     )?;
+    let tenants =
+        jobs.iter().filter_map(|job| Some(([id(job), ("tenant", job.tenant.clone()?)], 1.0)));
+    page.gauge("tributary_controller_job_tenant", "Whose job it is; always 1", tenants)?;
     page.gauge(
         "tributary_controller_job_iteration",
         "Number of iterations that a job has begun, if clients begin them",

@@ -142,7 +142,7 @@ fn a_real_prometheus_reads_the_metrics_of_a_run_and_evaluates_the_rules() {
     series("tributary_server_straggler_gap_seconds", &all_workers);
     series("tributary_job_info{name=\"slow\",protocol=\"esa\"}", &some);
     // Recording rules have values, and no rule fails.
-    series("tributary:worker_straggler_gap:fragments", &all_workers);
+    series("tributary:worker_lateness_seconds:mean_1m", &all_workers);
     series("tributary:switch_aggregators_in_use:ratio", &some);
     let evaluated = query(listen, "/api/v1/rules", |data| {
         let groups = data["groups"].as_array().unwrap();
