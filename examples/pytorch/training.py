@@ -33,6 +33,11 @@ def arguments(description: str, steps: int) -> argparse.ArgumentParser:
     parser.add_argument("--batch", type=int, default=32, help="samples of one rank per step")
     parser.add_argument("--rate", type=float, default=0.05, help="learning rate of SGD")
     parser.add_argument("--losses", metavar="FILE", help="write the loss of each step as JSON")
+    parser.add_argument(
+        "--checkpoint",
+        metavar="FILE",
+        help="keep the training in this file ten times, and go on from there if it exists; all hosts must have it",
+    )
     return parser
 
 
@@ -58,7 +63,10 @@ def train(
     optimizer = torch.optim.SGD(parallel.parameters(), lr=options.rate, momentum=0.9)
     losses: list[Tensor] = []
     durations: list[float] = []
-    for step in range(1, options.steps + 1):
+    done = _load(options.checkpoint, model, optimizer)
+    for _ in range(done):
+        next(batches)
+    for step in range(done + 1, options.steps + 1):
         inputs, targets = (part.to(device) for part in next(batches))
         started = time.perf_counter()
         optimizer.zero_grad()
@@ -71,6 +79,7 @@ def train(
         losses.append(loss.detach())
         if step == 1 or step % max(1, options.steps // 10) == 0:
             _print_first(f"step {step:5}  loss {_mean(loss.detach()):.4f}")
+            _save(options.checkpoint, step, model, optimizer)
     all_losses = _mean(torch.stack(losses)).tolist() if losses else []
     if options.losses and dist.get_rank() == 0:
         with open(options.losses, "w", encoding="utf-8") as file:
@@ -81,6 +90,26 @@ def train(
     # tensor while the interpreter ends terminates the process.
     del parallel
     gc.collect()
+
+
+def _load(file: str | None, model: nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Continues a training, and returns the number of its steps: 0 without a file."""
+    if file is None or not os.path.exists(file):
+        return 0
+    kept = torch.load(file, map_location="cpu")
+    model.load_state_dict(kept["model"])
+    optimizer.load_state_dict(kept["optimizer"])
+    _print_first(f"{file}: goes on after step {kept['step']}")
+    return int(kept["step"])
+
+
+def _save(file: str | None, step: int, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Replaces the checkpoint, which is whole at any time."""
+    if file is None or dist.get_rank() != 0:
+        return
+    kept = {"step": step, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
+    torch.save(kept, f"{file}.new")
+    os.replace(f"{file}.new", file)
 
 
 def _device(kind: str) -> torch.device:

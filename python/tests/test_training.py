@@ -51,6 +51,17 @@ def _assert_same_training(ours: list[float], gloo: list[float]) -> None:
     assert ours[-1] < ours[0]
 
 
+def test_a_training_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="the example needs scikit-learn")
+    whole, printed = _train(tmp_path, 2, "gloo", "--steps", "20")
+    kept = ("--checkpoint", str(tmp_path / "kept.pt"))
+    first, _ = _train(tmp_path, 2, "gloo", "--steps", "10", *kept)
+    rest, again = _train(tmp_path, 2, "gloo", "--steps", "20", *kept)
+    assert first + rest == whole
+    weights = re.compile(r"identical \(\w+\)")
+    assert weights.findall(again) == weights.findall(printed) != []
+
+
 @pytest.mark.parametrize("size", [2, 4])
 def test_digits_train_as_with_gloo(tmp_path: Path, size: int) -> None:
     pytest.importorskip("sklearn", reason="the example needs scikit-learn")
