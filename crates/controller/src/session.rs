@@ -12,7 +12,7 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
-use tributary_base::Backoff;
+use tributary_base::{Backoff, DECISIONS, counted};
 use tributary_p4runtime::p4::v1::{
     Entity, MeterConfig, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
@@ -438,10 +438,10 @@ impl Shared {
     }
 
     /// Replaces a lost connection.
-    async fn establish(&self, generation: u64) -> Result<Stream, Error> {
+    async fn establish(&self, generation: u64) -> Result<(Stream, Found), Error> {
         let (client, stream) = self.open().await?;
-        self.settle(generation, client, &stream).await?;
-        Ok(stream)
+        let found = self.settle(generation, client, &stream).await?;
+        Ok((stream, found))
     }
 
     /// Writes the difference between the present and the desired state. The caller holds `changes`.
@@ -500,11 +500,13 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
         let error = serving.instrument(info_span!("stream", connection = generation)).await;
         shared.link.send_replace(Link::Down(generation, error));
         drop(stream);
+        let lost = Instant::now();
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        stream = loop {
+        let found;
+        (stream, found) = loop {
             tokio::time::sleep(backoff.next_pause()).await;
             match shared.establish(generation + 1).await {
-                Ok(stream) => break stream,
+                Ok(established) => break established,
                 Err(error) => {
                     tracing::debug!("{error}");
                     shared.link.send_replace(Link::Down(generation, error));
@@ -512,7 +514,10 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
             }
         };
         generation += 1;
-        tracing::info!("connected again");
+        let (switch, away_s) = (&*shared.config.name, lost.elapsed().as_secs_f64());
+        let kept = if found.running { "it kept its program" } else { "it has its program again" };
+        let repaired = counted(found.updates, "update");
+        tracing::info!(target: DECISIONS, switch, away_s, "the switch is back: {kept}, {repaired} written");
     }
 }
 

@@ -9,7 +9,8 @@ mod signals;
 use std::io::{self, IsTerminal, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -35,6 +36,14 @@ macro_rules! say {
         let mut out = std::io::stdout().lock();
         let _ = writeln!(out, $($line)*).and_then(|()| out.flush());
     }};
+}
+
+/// Tells the service manager that has started this process, if it wants to know (systemd's `Type=notify`), that the
+/// process serves now.
+pub fn ready() {
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!("the service manager does not learn that this process serves: {error}");
+    }
 }
 
 /// The exit statuses of a program, for the end of its help.
@@ -136,15 +145,30 @@ pub fn put(path: &Path, content: impl AsRef<[u8]>) -> Result<()> {
     crate::write_whole(path, content).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Time between two lines about progress, where there is no terminal.
+const LINES: Duration = Duration::from_secs(10);
+
 /// Runs `work`, which calls its argument with what is done and the total, with a progress bar on
-/// terminals.
+/// terminals, and otherwise a line now and then.
 pub fn with_bar<T>(what: &str, work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> T) -> T {
     let template = format!("{{bar:40}} {{pos}}/{{len}} {what}  {{elapsed_precise}}, {{eta}} left");
     let style = ProgressStyle::with_template(&template).expect("a valid template");
     let bar = ProgressBar::new(0).with_style(style);
+    let (begin, told) = (Instant::now(), Mutex::new(Instant::now()));
+    let silent = bar.is_hidden();
     let result = work(&|done, total| {
         bar.set_length(total);
         bar.set_position(done);
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if silent && told.elapsed() >= LINES {
+            *told = Instant::now();
+            // Nobody may read it.
+            drop(writeln!(
+                io::stderr(),
+                "{done} of {total} {what}, {} s",
+                begin.elapsed().as_secs()
+            ));
+        }
     });
     bar.finish_and_clear();
     result

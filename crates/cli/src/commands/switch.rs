@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use tributary_base::program::stop_flag;
+use tributary_base::program::{self, stop_flag};
 use tributary_embedded::share;
 use tributary_embedded::switches::{Reader, Switches};
 use tributary_endpoint::driver::faults;
@@ -85,6 +85,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
             server.address()
         );
     }
+    program::ready();
     let mut links = Links::of(&ports);
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
         links.watch(handle.control());

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
-use crate::command::{root, succeed, text};
+use crate::command::{JobFile, root, succeed, text, tributary};
 use crate::units::Installed;
 
 /// Runs another program; `None`, with one line, if it is not installed.
@@ -46,6 +48,30 @@ fn commands(path: &[&str]) -> Vec<String> {
         name.split_whitespace().next()
     });
     names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
+/// Units of type `notify` are active once their process has said so.
+#[test]
+fn a_daemon_tells_the_service_manager_that_it_serves() {
+    let file = JobFile::new("[topology]\nkind = \"star\"\nworkers = 2\nps_hosts = 1\n[[job]]\n");
+    let path = |name: &str| file.path(name).display().to_string();
+    fs::write(path("site.toml"), "network = \"job.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n")
+        .unwrap();
+    let told = UnixDatagram::bind(path("notify.sock")).unwrap();
+    told.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    let listen = format!("unix:{}", path("manager.sock"));
+    let (site, database) = (path("site.toml"), path("manager.redb"));
+    let args = ["place", "serve", &site, "--listen", &listen, "--database", &database];
+    let mut manager = tributary(&args);
+    manager.env("NOTIFY_SOCKET", path("notify.sock")).stdout(Stdio::null());
+    let mut manager = manager.spawn().unwrap();
+    let mut text = [0; 64];
+    let length = told.recv(&mut text);
+    let there = fs::exists(path("manager.sock"));
+    manager.kill().unwrap();
+    manager.wait().unwrap();
+    assert_eq!(String::from_utf8_lossy(&text[..length.unwrap()]).trim_end(), "READY=1");
+    assert!(there.unwrap(), "it listens when it says so");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use tributary_access::{Door, Policy, Server};
+use tributary_base::program;
 use tributary_controller::jobs::Controller;
 use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Forgetful, Jobs, Journal, Known, Record};
@@ -152,6 +153,7 @@ async fn admit(
 async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()> {
     let Some(door) = door else {
         tributary_base::say!("end with Ctrl-C");
+        program::ready();
         tributary_endpoint::until(stop).await;
         return Ok(());
     };
@@ -161,6 +163,7 @@ async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()
         .with_context(|| format!("cannot listen at {address} (--listen)"))?;
     tributary_base::say!("endpoints and clients are served at {}", server.address());
     tributary_base::say!("end with Ctrl-C");
+    program::ready();
     tributary_endpoint::until(stop).await;
     jobs.close().await;
     server.stop().await;

@@ -11,7 +11,7 @@ use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
 use crate::options::ProcessArgs;
-use tributary_base::program::stop_flag;
+use tributary_base::program::{self, stop_flag};
 
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
@@ -69,6 +69,8 @@ pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
     };
     let mut agent = Agent::new(settings)?;
     tributary_base::say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager);
+    // It waits for the manager from now on, however long that takes.
+    program::ready();
     tributary_endpoint::runtime()?
         .block_on(agent.run(&stop, |what| tributary_base::say!("{what}")))?;
     Ok(())

@@ -26,7 +26,7 @@ use tributary_metrics::Metrics;
 
 use crate::options::ProcessArgs;
 use crate::sources::Managed;
-use tributary_base::program::stop_flag;
+use tributary_base::program::{self, stop_flag};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -119,6 +119,7 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
     }
     tributary_base::say!("placement manager at {}, policy {}", server.address(), args.policy);
     tributary_base::say!("end with Ctrl-C; running jobs continue");
+    program::ready();
     shell.run(&incoming)?;
     drop(server);
     // Agents find another manager, or this one when it is restarted.
