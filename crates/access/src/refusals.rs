@@ -61,6 +61,10 @@ pub(crate) fn of_handshake(error: io::Error, name: &str) -> io::Error {
 /// The error of a client's connection. A server says only after the client's part of the handshake that it
 /// refuses the client's certificate.
 fn of_alert(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        // A process that is killed does not say goodbye.
+        return io::Error::new(error.kind(), "the server's end of the connection is gone");
+    }
     let Some(Error::AlertReceived(alert)) = inner(&error) else { return error };
     let text = match alert {
         AlertDescription::CertificateRequired => {
