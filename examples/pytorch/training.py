@@ -36,7 +36,7 @@ def arguments(description: str, steps: int) -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="keep the training in this file ten times, and go on from there if it exists; all hosts must have it",
+        help="keep the training here ten times, and go on from it if it exists, on all hosts",
     )
     return parser
 

@@ -46,11 +46,12 @@ pub fn ready() {
     }
 }
 
-/// The exit statuses of a program, for the end of its help.
+/// The exit statuses of a program, and its environment, for the end of its help.
 #[macro_export]
 macro_rules! exit_status {
     () => {
-        "Exit status: 0 success, 1 an error, in one line on standard error, 2 an invalid command line"
+        "Exit status: 0 success, 1 an error, in one line on standard error, 2 an invalid command line\n\
+         TRIBUTARY_LOG in the environment sets what is logged: warn, info, debug, or TARGET=LEVEL,…"
     };
 }
 
