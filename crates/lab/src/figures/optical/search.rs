@@ -3,8 +3,6 @@
 //! Each regime of a grid is tried with one workload. For each load and capacity of a switch, the nearest regime
 //! is then run with other workloads and all numbers of jobs of the figure.
 
-use std::cell::Cell as Counter;
-
 use tributary_optical::{Case, Error, Fcfs, Load, Run, Setting, Take, Tw, simulate};
 
 use super::claims::{RATIOS, Ratio};
@@ -146,21 +144,22 @@ impl Search {
         let runs =
             simulate(&self.grid, &schedulers, SEED..SEED + 1, &|done, _| progress(done, total))?;
         let regimes = self.regimes(&schedulers, &runs);
-        let before = Counter::new(runs.len() as u64);
+        let mut before = runs.len() as u64;
         let mut table = Table::new(heads());
         for regime in self.nearest(&regimes) {
             let cases: Vec<Case<'_>> = (self.jobs.iter())
                 .map(|&jobs| case(self.grid[regime.case].setting.clone(), jobs))
                 .collect();
             let four = four(regime.reading);
-            let done = before.get();
-            let runs =
-                simulate(&cases, &four, 0..effort.seeds, &|more, _| progress(done + more, total))?;
-            before.set(done + runs.len() as u64);
+            let runs = simulate(&cases, &four, 0..effort.seeds, &|more, _| {
+                progress(before + more, total)
+            })?;
+            before += runs.len() as u64;
             let measured = Measured::new("search", &cases, &four, runs);
             let samples = samples(&measured, regime.reading);
             table.push(self.row(regime, &samples));
-            evidence.regimes.push((self.named(regime).join(", "), samples));
+            let named = self.named(regime);
+            evidence.regimes.push((format!("{}, {} per switch", named[0], named[1]), samples));
         }
         let notes = vec![
             format!(
@@ -225,7 +224,11 @@ impl Search {
         let worst = both().enumerate().filter(|(_, both)| !reached(both)).map(off);
         let worst = worst.max_by(|a, b| a.0.total_cmp(&b.0));
         row.push(worst.map_or(Cell::None, |(off, at)| {
-            Cell::text(format!("{}, by {off:.1} points", RATIOS[at].short()))
+            let by = match off.is_finite() {
+                true => format!("by {off:.1} points"),
+                false => "no circuits".to_owned(),
+            };
+            Cell::text(format!("{}: {by}", RATIOS[at].short()))
         }));
         let fewest = both().filter(|(ratio, _)| ratio.circuits);
         let fewest = fewest.filter_map(|(_, samples)| samples.first()).map(|it| it.at.as_str());

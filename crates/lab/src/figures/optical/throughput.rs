@@ -110,7 +110,7 @@ impl Point {
 }
 
 /// Rates of a server in Gb/s, first that of its link.
-const SERVERS: [u64; 5] = [40, 20, 10, 5, 2];
+const SERVERS: [u64; 6] = [40, 20, 15, 10, 8, 5];
 
 /// A server with one of these rates.
 fn at_server(gbps: u64) -> Way {

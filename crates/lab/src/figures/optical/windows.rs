@@ -30,6 +30,7 @@ impl Windows {
         let mixes = [
             ("the paper's", SIZES.to_vec(), (102.0, 548.0)),
             ("few large", vec![(2, 9), (16, 1)], (10.0, 2_000.0)),
+            ("all large", vec![(16, 1)], (102.0, 548.0)),
         ];
         let mut all = Self { names: Vec::new(), cases: Vec::new() };
         for (when, arrivals) in [("20 per second", 20.0), ("all at once", 1e9)] {
@@ -121,7 +122,7 @@ impl Windows {
                 format!(
                     "{} jobs on 64 units. Jobs of both schedulers take what they need. Changes of TW against FCFS \
                      in percent. “Few large” jobs: nine of ten have 2 workers and the tenth 16, with 10 to 2 000 MB \
-                     each.",
+                     each. “All large”: each job has 16.",
                     self.cases[0].jobs
                 ),
                 "The last columns list changes of at least 20 % over the whole interval."
