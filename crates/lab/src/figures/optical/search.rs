@@ -224,9 +224,10 @@ impl Search {
         let worst = both().enumerate().filter(|(_, both)| !reached(both)).map(off);
         let worst = worst.max_by(|a, b| a.0.total_cmp(&b.0));
         row.push(worst.map_or(Cell::None, |(off, at)| {
-            let by = match off.is_finite() {
-                true => format!("by {off:.1} points"),
-                false => "no circuits".to_owned(),
+            let by = match off {
+                f64::INFINITY => "no circuits".to_owned(),
+                off if off <= 0.0 => "within the interval".to_owned(),
+                off => format!("by {off:.1} points"),
             };
             Cell::text(format!("{}: {by}", RATIOS[at].short()))
         }));
