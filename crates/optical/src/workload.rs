@@ -18,7 +18,7 @@ const MEGABYTE: f64 = 8e6;
 
 /// The parameters of an experiment. The default is that of figures 8 to 12.
 ///
-/// `docs/evaluation/optical.md` lists which of these numbers are the paper's and which are ours.
+/// `docs/evaluation/p4inc-evaluation.md` lists which of these numbers are the paper's and which are ours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
     /// Number of units.
