@@ -550,7 +550,8 @@ mod tests {
         let sections: std::collections::BTreeSet<_> =
             figures[0].table.rows.iter().map(section).collect();
         let all = (5..=12).map(|number| format!("fig. {number}")).chain(["table I".to_owned()]);
-        assert_eq!(sections, all.collect(), "each figure has claims");
+        let all: std::collections::BTreeSet<String> = all.collect();
+        assert_eq!(sections, all, "each figure has claims");
     }
 
     #[test]
