@@ -657,3 +657,55 @@ pub(super) fn claims(evidence: &Evidence) -> Option<Figure> {
     figure.notes.insert(1, NOTE_FEW.to_owned());
     Some(figure)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A study with one case and two seeds, by scheduler: circuits and CT-BTI.
+    fn study(id: &'static str, of: &[(&str, u32, f64)]) -> Measured {
+        let run = |(scheduler, seed): (usize, u64)| Run {
+            case: 0,
+            scheduler,
+            seed,
+            reconfigurations: of[scheduler].1,
+            // Seeds differ a little.
+            ct_bti: of[scheduler].2 * (1.0 + 1e-3 * seed as f64),
+            slots: 1,
+            seconds: 0.0,
+        };
+        let runs = (0..of.len()).flat_map(|at| [run((at, 0)), run((at, 1))]).collect();
+        let schedulers = of.iter().map(|(name, _, _)| (*name).to_owned()).collect();
+        Measured { id, xs: vec![800.0], schedulers, runs }
+    }
+
+    #[test]
+    fn verdicts_follow_from_the_results() {
+        let stated = [
+            ("noINC-FCFS", 10_000, 58.0),
+            ("noINC-TW", 600, 52.0),
+            ("INC-FCFS", 120, 53.0),
+            ("INC-TW", 9, 52.0),
+        ];
+        let mut batch = stated;
+        batch.iter_mut().filter(|it| it.0.ends_with("TW")).for_each(|it| it.2 = 3.0);
+        batch[3].1 = 400;
+        let studies = vec![study("figure8", &stated), study("batch", &batch)];
+        let figure = claims(&Evidence { studies, ..Evidence::default() }).unwrap();
+        let row = |statement: &str| {
+            let text = |cell: &Cell| match cell {
+                Cell::Text(text) => text.clone(),
+                other => format!("{other:?}"),
+            };
+            let rows = figure.table.rows.iter().map(|row| row.iter().map(text).collect::<Vec<_>>());
+            rows.into_iter().find(|row| row[1] == statement).unwrap()
+        };
+        let fewer = row("INC-TW sets up 91.7 % fewer circuits than INC-FCFS");
+        assert_eq!(fewer[3], "depends on when jobs arrive (batch)");
+        assert_eq!(fewer[5], "9 against 120 circuits (few)");
+        let less = row("INC-FCFS sets up 55.4 % fewer circuits than noINC-FCFS");
+        assert_eq!((less[3].as_str(), less[5].as_str()), ("holds", "120 against 10000 circuits"));
+        assert_eq!(row("noINC-TW ends before INC-FCFS")[3], "holds");
+        assert_eq!(row("all six at once: by how much the worst ratio misses")[3], "fails");
+    }
+}
