@@ -63,7 +63,7 @@ pub fn compare(
         let mut runs = Vec::new();
         let mut best = None;
         for (scheduler, one) in schedulers.iter().enumerate() {
-            let (schedule, run) = run(&network, &jobs, &**one)?;
+            let (schedule, run) = run(&network, &jobs, None, &**one)?;
             check(&network, &jobs, &schedule)
                 .map_err(|mut violations| Unsolved::Start(violations.swap_remove(0)))?;
             let rank = (run.ct_bti, run.reconfigurations);

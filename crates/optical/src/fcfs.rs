@@ -9,35 +9,48 @@ use crate::{Begun, Circuits, Decision, Error, Job, Network, Online, Schedule, Sc
 /// Jobs in the order of their arrivals, each with everything it can get.
 ///
 /// The paper says that FCFS allocates resources to each job "greedily". We read that a job takes all
-/// bandwidth that is free. A job that gets nothing waits, and later ones may pass it.
+/// bandwidth that is free. A job that gets nothing waits, and later ones may pass it, unless they are
+/// [`ordered`](Self::ordered).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fcfs {
     /// Whether switches aggregate.
     pub inc: bool,
     /// How much bandwidth a job may take.
     pub take: Take,
+    /// Whether no job passes one that gets nothing: "one by one in the sequence of their arrivals"
+    /// (§VII.A), read literally.
+    pub ordered: bool,
 }
 
 impl Fcfs {
     /// The scheduler of the paper. Jobs take everything.
     #[must_use]
     pub fn new(inc: bool) -> Self {
-        Self { inc, take: Take::All }
+        Self { inc, take: Take::All, ordered: false }
     }
 }
 
 impl Scheduler for Fcfs {
     fn name(&self) -> &str {
-        match (self.inc, self.take) {
-            (false, Take::All) => "noINC-FCFS",
-            (true, Take::All) => "INC-FCFS",
-            (false, Take::Enough) => "noINC-FCFS, what it needs",
-            (true, Take::Enough) => "INC-FCFS, what it needs",
+        match (self.inc, self.take, self.ordered) {
+            (false, Take::All, false) => "noINC-FCFS",
+            (true, Take::All, false) => "INC-FCFS",
+            (false, Take::Enough, false) => "noINC-FCFS, what it needs",
+            (true, Take::Enough, false) => "INC-FCFS, what it needs",
+            (false, Take::All, true) => "noINC-FCFS, in order",
+            (true, Take::All, true) => "INC-FCFS, in order",
+            (false, Take::Enough, true) => "noINC-FCFS, what it needs, in order",
+            (true, Take::Enough, true) => "INC-FCFS, what it needs, in order",
         }
     }
 
-    fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
-        self.schedule_from(network, jobs, Circuits::uniform(network))
+    fn schedule_from(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        initial: Circuits,
+    ) -> Result<Schedule, Error> {
+        drive(network, jobs, initial, self.rules(), |slot| self.fill(slot))
     }
 }
 
@@ -54,16 +67,6 @@ impl Online for Fcfs {
 }
 
 impl Fcfs {
-    /// Schedules jobs, with these circuits before the first slot.
-    pub(crate) fn schedule_from(
-        &self,
-        network: &Network,
-        jobs: &[Job],
-        initial: Circuits,
-    ) -> Result<Schedule, Error> {
-        drive(network, jobs, initial, self.rules(), |slot| self.fill(slot))
-    }
-
     fn rules(&self) -> Rules {
         Rules { inc: self.inc, reconfigure: true, take: self.take }
     }
@@ -71,6 +74,9 @@ impl Fcfs {
     fn fill(&self, slot: &mut Allocation<'_>) {
         for &job in slot.active {
             self.serve(slot, job);
+            if self.ordered && slot.rates[job] == 0.0 {
+                break;
+            }
         }
     }
 

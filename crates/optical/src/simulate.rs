@@ -1,8 +1,12 @@
 //! Experiments: schedulers over workloads and seeds, on all cores.
 
+use std::ops::Range;
+
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::{Error, Fcfs, Job, Network, Schedule, Scheduler, Setting, Shuffle, Tw, outcome};
+use crate::{
+    Circuits, Error, Fcfs, Job, Network, Schedule, Scheduler, Setting, Shuffle, Tw, outcome,
+};
 
 /// What is scheduled.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,7 +73,7 @@ pub fn schedulers() -> Vec<Box<dyn Scheduler + Send + Sync>> {
     all
 }
 
-/// Runs each scheduler in each case, with seeds from 0. The results are in the order of cases,
+/// Runs each scheduler in each case with each seed. The results are in the order of cases,
 /// schedulers and seeds. `progress` gets the number of finished runs and of all runs.
 ///
 /// # Errors
@@ -77,26 +81,32 @@ pub fn schedulers() -> Vec<Box<dyn Scheduler + Send + Sync>> {
 pub fn simulate(
     cases: &[Case<'_>],
     schedulers: &[Box<dyn Scheduler + Send + Sync>],
-    seeds: u64,
+    seeds: Range<u64>,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Vec<Run>, Error> {
-    tributary_base::on_all_cores(cases.len() * schedulers.len() * seeds as usize, progress, |at| {
-        let (rest, seed) = (at / seeds as usize, at as u64 % seeds);
+    let count = seeds.end.saturating_sub(seeds.start);
+    tributary_base::on_all_cores(cases.len() * schedulers.len() * count as usize, progress, |at| {
+        let (rest, seed) = (at / count as usize, seeds.start + at as u64 % count);
         let (case, scheduler) = (rest / schedulers.len(), rest % schedulers.len());
         let (network, jobs) = cases[case].instance(seed)?;
-        let (_, run) = run(&network, &jobs, &*schedulers[scheduler])?;
+        let initial = cases[case].setting.initial();
+        let (_, run) = run(&network, &jobs, initial, &*schedulers[scheduler])?;
         Ok(Run { case, scheduler, seed, ..run })
     })
 }
 
-/// Runs a scheduler. Case, scheduler and seed of the result are 0.
+/// Runs a scheduler with these circuits before the first slot, or uniform ones. Case, scheduler and seed of the result are 0.
 pub(crate) fn run(
     network: &Network,
     jobs: &[Job],
+    initial: Option<Circuits>,
     scheduler: &dyn Scheduler,
 ) -> Result<(Schedule, Run), Error> {
     let start = processor_time();
-    let schedule = scheduler.schedule(network, jobs)?;
+    let schedule = match initial {
+        Some(initial) => scheduler.schedule_from(network, jobs, initial),
+        None => scheduler.schedule(network, jobs),
+    }?;
     let seconds = processor_time() - start;
     let outcome = outcome(network, jobs, &schedule);
     let run = Run {
@@ -147,7 +157,7 @@ mod tests {
         let case =
             |jobs| Case { x: jobs as f64, setting: Setting::small(), jobs, load: Load::Training };
         let cases = [case(10), case(20)];
-        let run = || simulate(&cases, &schedulers(), 2, &|_, _| ()).unwrap();
+        let run = || simulate(&cases, &schedulers(), 0..2, &|_, _| ()).unwrap();
         let (first, second) = (run(), run());
         assert_eq!(first.len(), 2 * 5 * 2);
         let key = |run: &Run| (run.case, run.scheduler, run.seed);

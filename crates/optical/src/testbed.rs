@@ -10,7 +10,7 @@ use crate::{Begun, Circuits, Decision, Error, Job, Network, Online, Unit, UnitId
 
 /// Racks with GPUs, racks for parameter servers, and what arrives.
 ///
-/// `docs/evaluation/optical.md` lists which of these numbers are the paper's and which are ours.
+/// `docs/evaluation/p4inc-evaluation.md` lists which of these numbers are the paper's and which are ours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Testbed {
     /// Racks whose servers have a GPU. Their units come first.

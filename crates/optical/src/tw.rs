@@ -44,8 +44,13 @@ impl Scheduler for Tw {
         }
     }
 
-    fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
-        self.schedule_from(network, jobs, Circuits::uniform(network))
+    fn schedule_from(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        initial: Circuits,
+    ) -> Result<Schedule, Error> {
+        drive(network, jobs, initial, self.rules(), |slot| self.fill(slot))
     }
 }
 
@@ -62,16 +67,6 @@ impl Online for Tw {
 }
 
 impl Tw {
-    /// Schedules jobs, with these circuits before the first slot.
-    pub(crate) fn schedule_from(
-        &self,
-        network: &Network,
-        jobs: &[Job],
-        initial: Circuits,
-    ) -> Result<Schedule, Error> {
-        drive(network, jobs, initial, self.rules(), |slot| self.fill(slot))
-    }
-
     fn rules(&self) -> Rules {
         Rules { inc: self.inc, reconfigure: self.reconfigure, take: self.take }
     }

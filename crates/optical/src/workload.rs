@@ -1,12 +1,14 @@
 //! The workloads of the evaluation (§VII.C).
 
+use std::collections::VecDeque;
+
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::network::UNITS_MAX;
 use crate::trace::{Shuffle, parts};
-use crate::{Error, Job, Network, Unit, UnitId};
+use crate::{Circuits, Error, Job, Network, Unit, UnitId};
 
 /// Numbers of workers, each with the number of jobs in Philly's trace that request so many GPUs:
 /// 5 530 of the trace's jobs (ATC 2019, column `num_gpus`).
@@ -16,7 +18,7 @@ const MEGABYTE: f64 = 8e6;
 
 /// The parameters of an experiment. The default is that of figures 8 to 12.
 ///
-/// `docs/evaluation/optical.md` lists which of these numbers are the paper's and which are ours.
+/// `docs/evaluation/p4inc-evaluation.md` lists which of these numbers are the paper's and which are ours.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
     /// Number of units.
@@ -36,6 +38,13 @@ pub struct Setting {
     /// Whether a shuffle's mappers are in as few units as possible, and its reducers too, as the
     /// workers of training jobs; otherwise the trace's racks tell the units.
     pub packed: bool,
+    /// Part of the training jobs whose workers are placed one by one, each in a random unit with a free
+    /// server. The workers of the others are in one unit, while one has room.
+    pub scattered: f64,
+    /// Seconds from its arrival for which a training job keeps its servers.
+    pub lifetime: f64,
+    /// Whether there are uniform circuits before the first slot; otherwise there are none.
+    pub uniform: bool,
     /// Seconds of a slot.
     pub slot: f64,
     /// Seconds of a reconfiguration.
@@ -62,6 +71,9 @@ impl Default for Setting {
             inc: 4,
             local_inc_only: true,
             packed: false,
+            scattered: 0.0,
+            lifetime: f64::INFINITY,
+            uniform: true,
             slot: 1.0,
             reconfiguration: 0.02,
             arrivals: 20.0,
@@ -115,6 +127,11 @@ impl Setting {
         }
     }
 
+    /// The circuits before the first slot, unless they are uniform.
+    pub(crate) fn initial(&self) -> Option<Circuits> {
+        (!self.uniform).then(|| Circuits::none(self.units))
+    }
+
     /// Training jobs with random arrivals, workers, data and places. Jobs arrive in a Poisson
     /// process, and a job can send from the first slot that begins after its arrival. The first job
     /// is there at the start.
@@ -124,16 +141,21 @@ impl Setting {
     pub fn training(&self, jobs: usize, seed: u64) -> Result<Vec<Job>, Error> {
         let mut random = self.random(seed)?;
         let mut time = 0.0;
-        let mut servers = Servers { free: vec![self.servers; self.units], each: self.servers };
+        let mut servers = Servers::new(self.units, self.servers);
         (0..jobs)
             .map(|id| {
-                let arrival = self.arrival(time);
+                let now = time;
+                let arrival = self.arrival(now);
                 time += gap(&mut random, self.arrivals);
                 let size = self.sizes.choose_weighted(&mut random, |size| size.1);
                 let workers = size.map_err(|_| no_sizes())?.0;
                 let (low, high) = self.megabytes;
                 let bits = random.random_range(low..=high) * MEGABYTE;
-                let placed = servers.place(&mut random, workers);
+                servers.free_until(now);
+                // A draw only where it can matter, so that a seed gives the same jobs as without.
+                let scattered = self.scattered > 0.0 && random.random_bool(self.scattered);
+                let placed = servers.place(&mut random, workers, scattered);
+                servers.keep(&placed, now + self.lifetime);
                 let server = UnitId(random.random_range(0..self.units));
                 let update = f64::from(workers) * bits / self.sum_rate;
                 let job = Job::training(id as u32, arrival, &placed, server, bits, update)?;
@@ -211,16 +233,47 @@ pub(crate) fn gap(random: &mut ChaCha8Rng, rate: f64) -> f64 {
 struct Servers {
     free: Vec<u32>,
     each: u32,
+    /// When servers become free: the time, and their number in each unit. Jobs arrive in order and keep their
+    /// servers equally long, so the times are in order too.
+    until: VecDeque<(f64, Vec<u32>)>,
 }
 
 impl Servers {
-    /// Places a job's workers: in a random unit that has enough servers, or in as few units as
-    /// possible.
-    fn place(&mut self, random: &mut ChaCha8Rng, workers: u32) -> Vec<u32> {
+    fn new(units: usize, each: u32) -> Self {
+        Self { free: vec![each; units], each, until: VecDeque::new() }
+    }
+
+    /// Frees the servers of the jobs that have left.
+    fn free_until(&mut self, now: f64) {
+        while let Some((_, placed)) = self.until.pop_front_if(|(time, _)| *time <= now) {
+            self.free.iter_mut().zip(placed).for_each(|(free, workers)| *free += workers);
+        }
+    }
+
+    /// Notes until when a job keeps its servers.
+    fn keep(&mut self, placed: &[u32], time: f64) {
+        if time.is_finite() {
+            self.until.push_back((time, placed.to_vec()));
+        }
+    }
+
+    /// Places a job's workers: each in a random unit with a free server if they are scattered, otherwise all
+    /// in a random unit that has enough servers, or in as few units as possible.
+    fn place(&mut self, random: &mut ChaCha8Rng, workers: u32, scattered: bool) -> Vec<u32> {
         while self.free.iter().sum::<u32>() < workers {
             self.free.iter_mut().for_each(|free| *free += self.each);
         }
         let mut placed = vec![0; self.free.len()];
+        if scattered {
+            for _ in 0..workers {
+                let free = (0..self.free.len()).filter(|&unit| self.free[unit] > 0);
+                let free: Vec<usize> = free.collect();
+                let &unit = free.choose(random).expect("there are as many free servers as workers");
+                placed[unit] += 1;
+                self.free[unit] -= 1;
+            }
+            return placed;
+        }
         let enough = (0..self.free.len()).filter(|&unit| self.free[unit] >= workers);
         if let Some(&unit) = enough.collect::<Vec<_>>().choose(random) {
             placed[unit] = workers;
@@ -265,10 +318,10 @@ mod tests {
     #[test]
     fn workers_are_in_one_unit_while_one_has_room() {
         let setting = Setting { units: 4, servers: 8, ..Setting::default() };
-        let mut servers = Servers { free: vec![8; 4], each: 8 };
+        let mut servers = Servers::new(4, 8);
         let mut random = setting.random(1).unwrap();
         let mut whole = |workers| {
-            let placed = servers.place(&mut random, workers);
+            let placed = servers.place(&mut random, workers, false);
             assert_eq!(placed.iter().sum::<u32>(), workers);
             placed.iter().filter(|&&count| count > 0).count()
         };
@@ -277,6 +330,23 @@ mod tests {
         assert_eq!(whole(8), 3);
         // 4 servers are left, so all take one more worker.
         assert_eq!(whole(8), 1);
+    }
+
+    #[test]
+    fn scattered_workers_and_short_lives_place_jobs_otherwise() {
+        let split = |setting: &Setting| {
+            let jobs = setting.training(1_000, 3).unwrap();
+            let units = |job: &Job| job.ways[0].flows.len();
+            jobs.iter().filter(|job| units(job) > 1).count()
+        };
+        let base = Setting::default();
+        let some = split(&base);
+        assert!((1..50).contains(&some), "servers run out: {some}");
+        // A server that a job leaves has room for another, so all jobs stay whole.
+        assert_eq!(split(&Setting { lifetime: 20.0, ..base.clone() }), 0);
+        let half = split(&Setting { scattered: 0.5, lifetime: 20.0, ..base.clone() });
+        assert!((450..550).contains(&half), "{half}");
+        assert!(split(&Setting { scattered: 1.0, ..base }) > 950);
     }
 
     #[test]

@@ -10,12 +10,14 @@ use tributary_optical::{
 /// Relative error of sums of rates.
 const ROUNDING: f64 = 1e-6;
 
-/// All schedulers, also with the other reading of "all bandwidth".
+/// All schedulers, also with other readings of what a job may take, and of FCFS's order.
 fn all() -> Vec<Box<dyn Scheduler + Send + Sync>> {
     let mut all = schedulers();
     all.push(Box::new(Refine::default()));
     for inc in [false, true] {
-        all.push(Box::new(Fcfs { inc, take: Take::Enough }));
+        for (take, ordered) in [(Take::Enough, false), (Take::All, true), (Take::Enough, true)] {
+            all.push(Box::new(Fcfs { inc, take, ordered }));
+        }
         all.push(Box::new(Tw { inc, reconfigure: true, take: Take::All }));
     }
     all
@@ -90,6 +92,12 @@ fn schedules_respect_every_constraint() {
             let schedule = scheduler.schedule(&network, &jobs).unwrap();
             check(&network, &jobs, &schedule, &name);
             assert_eq!(scheduler.schedule(&network, &jobs).unwrap(), schedule, "{name}");
+            let none = Circuits::none(network.units.len());
+            // INC-TW-NoRecon needs the circuits that it cannot set up.
+            if let Ok(schedule) = scheduler.schedule_from(&network, &jobs, none.clone()) {
+                check(&network, &jobs, &schedule, &format!("{name}, without circuits"));
+                assert_eq!(schedule.initial, none, "{name}");
+            }
         }
     }
 }
@@ -135,6 +143,28 @@ fn the_last_step_ends_with_the_transfer() {
     assert_eq!(rates(&Tw::new(true, true)), [14e9]);
     // With everything that is free, two circuits instead of one.
     assert_eq!(rates(&Fcfs::new(true)), [80e9]);
+}
+
+#[test]
+fn ordered_jobs_pass_none_that_gets_nothing() {
+    // Each unit has two ports, and the first job takes those of units 0 and 1.
+    let unit = Unit { ports: 2, inc: 0, bandwidth: 1e12 };
+    let network = Network { units: vec![unit; 4], ..three_units(2) };
+    let job = |id, from, to| {
+        let demand = Demand { from: UnitId(from), to: UnitId(to), bits: 14e9 };
+        Job::coflow(id, 0, 4, &[demand]).unwrap()
+    };
+    let jobs = [job(0, 0, 1), job(1, 0, 2), job(2, 2, 3)];
+    let first = |ordered| {
+        let fcfs = Fcfs { ordered, ..Fcfs::new(false) };
+        let schedule = fcfs.schedule(&network, &jobs).unwrap();
+        (0..3)
+            .map(|job| schedule.slots.iter().position(|slot| slot.rates[job] > 0.0).unwrap())
+            .collect()
+    };
+    let (passing, ordered): (Vec<usize>, Vec<usize>) = (first(false), first(true));
+    assert_eq!(passing, [0, 1, 0]);
+    assert_eq!(ordered, [0, 1, 2]);
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub(crate) enum OpticalCommand {
     /// Schedule random batches in one setting, and print averages.
     #[command(after_help = "Example:\n  tributary-lab optical simulate --jobs 100 --units 16")]
     Simulate(SimulateArgs),
-    /// Make table I and figures 5 to 12 of P4INC-AOI's paper, with the paper's numbers.
+    /// Make table I and figures 5 to 12 of P4INC-AOI's paper, with the paper's numbers, and verdicts on its claims.
     #[command(after_help = "Example:\n\
         \x20 tributary-lab optical figures --figure table1 --quick --out figures")]
     Figures(FiguresArgs),
@@ -107,7 +107,8 @@ pub(crate) struct SimulateArgs {
 pub(crate) struct FiguresArgs {
     /// Figures: table1; 5 to 12 (6 and 7 together); `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take;
     /// `load`: more data; `reconfiguration` and `update`: their times; `packed`: shuffles in few units;
-    /// `sunflow`: one coflow at a time; `growth`: processor time; or `all`.
+    /// `sunflow`: one coflow at a time; `growth`: processor time; `search`: a regime in which all claims on
+    /// figure 8 hold; `windows`: TW and FCFS with equal readings; or `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
         value_parser = choice)]
     figures: Vec<Choice>,
@@ -148,13 +149,15 @@ fn choice(name: &str) -> Result<Choice, String> {
         "packed" => Which::Packed,
         "sunflow" => Which::Sunflow,
         "growth" => Which::Growth,
+        "search" => Which::Search,
+        "windows" => Which::Windows,
         _ => match name.parse() {
             // Both figures show the same runs.
             Ok(6 | 7) => Which::Number(6),
             Ok(number @ (5 | 8..=12)) => Which::Number(number),
             _ => {
                 let names = "table1, 5 to 12, batch, take, load, reconfiguration, update, packed, \
-                             sunflow, growth or all";
+                             sunflow, growth, search, windows or all";
                 return Err(format!("write {names}"));
             }
         },

@@ -1,9 +1,13 @@
 //! Table I and figures 5 to 12 of P4INC-AOI's paper, and experiments on the causes of differences.
 
+mod claims;
+mod evidence;
 mod queues;
+mod search;
 mod sunflow;
 mod table1;
 mod throughput;
+mod windows;
 
 use std::time::Duration;
 
@@ -17,6 +21,8 @@ use crate::figures::chart::{Chart, Marks, Scale};
 use crate::figures::page::Figure;
 use crate::figures::runs::Progress;
 use crate::figures::table::{Cell, Table};
+
+use evidence::{Evidence, Measured};
 
 /// A table or figure of the paper, or an experiment of ours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -41,11 +47,15 @@ pub enum Which {
     Sunflow,
     /// How processor time grows with jobs and units.
     Growth,
+    /// A regime in which all claims on figure 8 hold.
+    Search,
+    /// What windows change if FCFS and TW take the same.
+    Windows,
 }
 
 impl Which {
     /// All.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::Table1,
         Self::Number(5),
         Self::Number(6),
@@ -62,6 +72,8 @@ impl Which {
         Self::Packed,
         Self::Sunflow,
         Self::Growth,
+        Self::Search,
+        Self::Windows,
     ];
 
     /// Whether it needs a trace of MapReduce jobs.
@@ -104,6 +116,9 @@ impl From<Error> for FigureError {
 
 type Schedulers = Vec<Box<dyn Scheduler + Send + Sync>>;
 
+/// Numbers of jobs in figure 8.
+const JOBS: [usize; 4] = [800, 1_000, 1_200, 1_400];
+
 /// Cases and schedulers, and how to show them.
 struct Study<'a> {
     which: Which,
@@ -122,6 +137,8 @@ enum Work<'a> {
     Sunflow(&'a [Shuffle]),
     Throughput,
     Queues(queues::SetUp),
+    Search(search::Search),
+    Windows(windows::Windows),
 }
 
 impl<'a> Work<'a> {
@@ -131,6 +148,8 @@ impl<'a> Work<'a> {
             Which::Sunflow => vec![Self::Sunflow(trace)],
             Which::Number(5) => vec![Self::Throughput],
             Which::Number(6 | 7) => vec![Self::Queues(queues::SetUp::new(quick))],
+            Which::Search => vec![Self::Search(search::Search::new(quick))],
+            Which::Windows => vec![Self::Windows(windows::Windows::new(quick))],
             which => studies(which, quick, trace).into_iter().map(Self::Study).collect(),
         }
     }
@@ -144,25 +163,39 @@ impl<'a> Work<'a> {
             Self::Sunflow(trace) => sunflow::SLOTS.len() as u64 * trace.len() as u64,
             Self::Throughput => throughput::size(effort),
             Self::Queues(set_up) => set_up.size(seeds),
+            Self::Search(search) => search.size(seeds),
+            Self::Windows(windows) => windows.size(seeds),
         }
     }
 
-    fn run(&self, effort: Effort, progress: Progress<'_>) -> Result<Vec<Figure>, FigureError> {
+    /// Makes its figures, and keeps what the claims need.
+    fn run(
+        &self,
+        effort: Effort,
+        progress: Progress<'_>,
+        evidence: &mut Evidence,
+    ) -> Result<Vec<Figure>, FigureError> {
         match self {
             Self::Study(study) => {
-                let runs = simulate(&study.cases, &study.schedulers, effort.seeds, progress)?;
-                Ok(std::iter::once(show(study, &runs)).chain(claims(study, &runs)).collect())
+                let runs = simulate(&study.cases, &study.schedulers, 0..effort.seeds, progress)?;
+                let shown = show(study, &runs);
+                let measured = Measured::new(study.id, &study.cases, &study.schedulers, runs);
+                let changes = claims::changes(&measured, study.title);
+                evidence.studies.push(measured);
+                Ok(std::iter::once(shown).chain(changes).collect())
             }
-            Self::Table1(set_up) => Ok(vec![set_up.figure(effort, progress)?]),
+            Self::Table1(set_up) => Ok(vec![set_up.figure(effort, progress, evidence)?]),
             Self::Sunflow(trace) => Ok(sunflow::figures(trace, progress)?),
-            Self::Throughput => Ok(throughput::figures(effort, progress)?),
-            Self::Queues(set_up) => set_up.figures(effort, progress),
+            Self::Throughput => Ok(throughput::figures(effort, progress, evidence)?),
+            Self::Queues(set_up) => set_up.figures(effort, progress, evidence),
+            Self::Search(search) => Ok(search.figures(effort, progress, evidence)?),
+            Self::Windows(windows) => Ok(vec![windows.figure(effort, progress)?]),
         }
     }
 }
 
-/// Makes figures. A figure that needs a trace is left out if there is none. `progress` gets the number
-/// of finished steps and of all steps.
+/// Makes figures, after the verdicts on the paper's claims that they allow. A figure that needs a trace is
+/// left out if there is none. `progress` gets the number of finished steps and of all steps.
 ///
 /// # Errors
 /// [`FigureError`].
@@ -178,12 +211,14 @@ pub fn figures(
         .collect();
     let total = works.iter().map(|work| work.size(effort)).sum();
     let mut before = 0;
+    let mut evidence = Evidence::default();
     let mut figures = Vec::new();
     for work in &works {
-        figures.extend(work.run(effort, &|done, _| progress(before + done, total))?);
+        let progress = |done, _| progress(before + done, total);
+        figures.extend(work.run(effort, &progress, &mut evidence)?);
         before += work.size(effort);
     }
-    Ok(figures)
+    Ok(claims::claims(&evidence).into_iter().chain(figures).collect())
 }
 
 /// Runs the four schedulers of the figures on one setting, for `tributary-lab optical simulate`.
@@ -200,7 +235,7 @@ pub fn single(case: Case<'_>, seeds: u64, progress: Progress<'_>) -> Result<Figu
         schedulers: four(),
         notes: Vec::new(),
     };
-    let runs = simulate(&study.cases, &study.schedulers, seeds, progress)?;
+    let runs = simulate(&study.cases, &study.schedulers, 0..seeds, progress)?;
     Ok(show(&study, &runs))
 }
 
@@ -217,7 +252,7 @@ fn four() -> Schedulers {
 fn by_take() -> Schedulers {
     let mut all = four();
     for inc in [false, true] {
-        all.push(Box::new(Fcfs { inc, take: Take::Enough }));
+        all.push(Box::new(Fcfs { take: Take::Enough, ..Fcfs::new(inc) }));
         all.push(Box::new(Tw { inc, reconfigure: true, take: Take::All }));
     }
     all
@@ -267,7 +302,8 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
     };
     // All jobs in the first slot.
     let batch = Setting { arrivals: 1e9, ..Setting::default() };
-    let jobs: &[f64] = if quick { &[80.0, 140.0] } else { &[800.0, 1_000.0, 1_200.0, 1_400.0] };
+    let jobs: Vec<f64> =
+        JOBS.iter().map(|&jobs| jobs as f64 / if quick { 10.0 } else { 1.0 }).collect();
     match which {
         Which::Number(9) => vec![study(
             "figure9",
@@ -301,19 +337,21 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
             four(),
             &[],
         )],
-        Which::Number(_) | Which::Table1 | Which::Sunflow => vec![study(
-            "figure8",
-            "Figure 8: number of training jobs",
-            "training jobs",
-            by_jobs(Setting::default(), jobs),
-            four(),
-            &[],
-        )],
+        Which::Number(_) | Which::Table1 | Which::Sunflow | Which::Search | Which::Windows => {
+            vec![study(
+                "figure8",
+                "Figure 8: number of training jobs",
+                "training jobs",
+                by_jobs(Setting::default(), &jobs),
+                four(),
+                &[],
+            )]
+        }
         Which::Batch => vec![study(
             "batch",
             "Figure 8 with all jobs in the first slot",
             "training jobs",
-            by_jobs(batch, jobs),
+            by_jobs(batch, &jobs),
             four(),
             &[
                 "The paper calls the jobs a batch of concurrent jobs, and lets 20 arrive in a second. \
@@ -487,66 +525,6 @@ fn show(study: &Study<'_>, runs: &[Run]) -> Figure {
     Figure { id: study.id.to_owned(), title: study.title.to_owned(), notes, table, charts }
 }
 
-/// A sentence of §VII.C: a scheduler, the one it is compared with, and the average changes of new
-/// circuits and of CT-BTI in percent.
-type Claim = (&'static str, &'static str, Option<f64>, Option<f64>);
-
-/// The paper's average changes beside ours.
-fn claims(study: &Study<'_>, runs: &[Run]) -> Option<Figure> {
-    let stated: &[Claim] = match study.which {
-        Which::Number(8) | Which::Batch => &[
-            ("INC-FCFS", "noINC-FCFS", Some(-55.4), None),
-            ("INC-TW", "noINC-TW", Some(-50.3), None),
-            ("noINC-TW", "noINC-FCFS", Some(-92.8), Some(-86.8)),
-            ("INC-TW", "INC-FCFS", Some(-91.7), Some(-85.6)),
-        ],
-        // INC-TW in the paper, which is the same for shuffles.
-        Which::Number(9) | Which::Packed => &[("noINC-TW", "noINC-FCFS", Some(-89.5), Some(-72.6))],
-        _ => return None,
-    };
-    let columns = [
-        "scheduler",
-        "compared with",
-        "new circuits, %",
-        "paper: new circuits, %",
-        "CT-BTI, %",
-        "paper: CT-BTI, %",
-    ];
-    let mut table = Table::new(columns);
-    for &(one, other, fewer, shorter) in stated {
-        let place = |name| study.schedulers.iter().position(|it| it.name() == name);
-        let (one_at, other_at) = (place(one)?, place(other)?);
-        // The mean over points of the relative change.
-        let change = |value: fn(&Run) -> f64| -> Cell {
-            let changes: Vec<f64> = (0..study.cases.len())
-                .map(|case| {
-                    let mean = |scheduler| spread(runs, case, scheduler, value).mean;
-                    100.0 * (mean(one_at) / mean(other_at) - 1.0)
-                })
-                // Without circuits on both sides there is no ratio.
-                .filter(|change| change.is_finite())
-                .collect();
-            if changes.is_empty() { Cell::None } else { Cell::Number(Spread::of(&changes).mean, 1) }
-        };
-        let stated = |number: Option<f64>| number.map_or(Cell::None, |it| Cell::Number(it, 1));
-        table.push(vec![
-            Cell::text(one),
-            Cell::text(other),
-            change(circuits),
-            stated(fewer),
-            change(ct_bti),
-            stated(shorter),
-        ]);
-    }
-    Some(Figure {
-        id: format!("{}-claims", study.id),
-        title: format!("{}: average changes", study.title),
-        notes: Vec::new(),
-        table,
-        charts: Vec::new(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -564,6 +542,16 @@ mod tests {
         }
         let ids: Vec<&str> = figures.iter().map(|figure| figure.id.as_str()).collect();
         assert!(ids.contains(&"figure8-claims") && ids.contains(&"growth-units"), "{ids:?}");
+        assert_eq!(ids[0], "optical-claims");
+        let section = |row: &Vec<Cell>| match &row[0] {
+            Cell::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        let sections: std::collections::BTreeSet<_> =
+            figures[0].table.rows.iter().map(section).collect();
+        let all = (5..=12).map(|number| format!("fig. {number}")).chain(["table I".to_owned()]);
+        let all: std::collections::BTreeSet<String> = all.collect();
+        assert_eq!(sections, all, "each figure has claims");
     }
 
     #[test]

@@ -30,7 +30,7 @@ const MAX_UNITS: u32 = 256;
 const MAX_OPTICAL_PORTS: u32 = 128;
 
 /// The paper's cross-connect takes "milliseconds"; ours as long as the schedules of
-/// docs/evaluation/optical.md assume.
+/// docs/evaluation/p4inc-evaluation.md assume.
 const RECONFIGURATION: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(10);
 

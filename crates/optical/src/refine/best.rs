@@ -1,7 +1,7 @@
 //! The best schedule of all schedulers, for each number of ports.
 
 use crate::instance::Instance;
-use crate::{Circuits, Error, Fcfs, Job, Network, Schedule, Tw, bound, drive, outcome};
+use crate::{Circuits, Error, Fcfs, Job, Network, Schedule, Scheduler, Tw, bound, drive, outcome};
 
 use super::{Found, Search};
 

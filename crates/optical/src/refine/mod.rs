@@ -65,6 +65,15 @@ impl Scheduler for Refine {
         "INC-Refine"
     }
 
+    fn schedule_from(
+        &self,
+        network: &Network,
+        jobs: &[Job],
+        initial: Circuits,
+    ) -> Result<Schedule, Error> {
+        best(network, jobs, Start::Given(&initial))
+    }
+
     fn schedule(&self, network: &Network, jobs: &[Job]) -> Result<Schedule, Error> {
         best(network, jobs, self.initial.as_ref().map_or(Start::Uniform, Start::Given))
     }

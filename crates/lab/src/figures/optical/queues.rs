@@ -16,6 +16,7 @@ use tributary_optical::{Fcfs, Online, Request, Served, Take, Testbed, Tw};
 use tributary_protocol::Tensor;
 use tributary_sim::{Options, Program, Run};
 
+use super::evidence::{self, Evidence};
 use super::{Effort, FigureError};
 use crate::figures::chart::{Chart, Marks, Scale};
 use crate::figures::page::Figure;
@@ -219,7 +220,7 @@ impl SetUp {
         };
         let mut by_take = four();
         for inc in [false, true] {
-            by_take.push(Box::new(Fcfs { inc, take: Take::Enough }));
+            by_take.push(Box::new(Fcfs { take: Take::Enough, ..Fcfs::new(inc) }));
             by_take.push(Box::new(Tw { inc, reconfigure: true, take: Take::All }));
         }
         let variations = vec![
@@ -289,6 +290,7 @@ impl SetUp {
         &self,
         effort: Effort,
         progress: Progress<'_>,
+        evidence: &mut Evidence,
     ) -> Result<Vec<Figure>, FigureError> {
         let seeds = effort.seeds as usize;
         let schedulers = four();
@@ -304,6 +306,7 @@ impl SetUp {
                 Ok::<_, FigureError>(Both { looped, alone })
             })?;
         let runs: Vec<&[Both]> = runs.chunks(seeds).collect();
+        let mut kept = evidence::Testbed { points: self.kept(&runs), variations: Vec::new() };
         let mut figures = vec![self.circuits(&runs), self.total(&runs), self.claims(&runs)];
         let mut done = (self.points.len() * seeds) as u64;
         for variation in &self.variations {
@@ -317,8 +320,35 @@ impl SetUp {
             })?;
             done += (cells * seeds) as u64;
             figures.push(self.variation(variation, &runs, seeds));
+            kept.variations.push((variation.id, self.varied(variation, &runs, seeds)));
         }
+        evidence.testbed = Some(kept);
         Ok(figures)
+    }
+
+    /// What the claims need of the points.
+    fn kept(&self, runs: &[&[Both]]) -> Vec<evidence::Queue> {
+        let schedulers = four();
+        let kept = |(point, runs): (&Point, &&[Both])| evidence::Queue {
+            group: point.subject.0.to_owned(),
+            jobs: point.jobs,
+            scheduler: schedulers[point.scheduler].name().to_owned(),
+            jct: runs.iter().map(|run| run.looped.jct).collect(),
+            circuits: runs.iter().map(|run| run.looped.circuits).collect(),
+        };
+        self.points.iter().zip(runs).map(kept).collect()
+    }
+
+    /// What the claims need of a variation.
+    fn varied(&self, it: &Variation, runs: &[Queued], seeds: usize) -> Vec<evidence::Queue> {
+        let kept = |(cell, runs): (usize, &[Queued])| evidence::Queue {
+            group: format!("{} {}", it.variants[cell / it.schedulers.len()].0, it.x),
+            jobs: self.most,
+            scheduler: it.schedulers[cell % it.schedulers.len()].name().to_owned(),
+            jct: runs.iter().map(|run| run.jct).collect(),
+            circuits: runs.iter().map(|run| run.circuits).collect(),
+        };
+        runs.chunks(seeds).enumerate().map(kept).collect()
     }
 
     fn counts(&self) -> Vec<usize> {
@@ -446,6 +476,7 @@ impl SetUp {
             "schedulers alone, %",
             "paper, %",
             "new circuits, %",
+            "the ratio rests on",
         ]);
         for (at, subject) in SUBJECTS.into_iter().enumerate() {
             for (one, other, paper) in CLAIMS {
@@ -463,6 +494,13 @@ impl SetUp {
                     }
                     Cell::Number(Spread::of(&changes).mean, 1)
                 };
+                let set_up = |name| {
+                    let counts = self.counts();
+                    let mean = |jobs: &usize| {
+                        spread(self.of(runs, subject, *jobs, name), |run| run.looped.circuits).mean
+                    };
+                    counts.iter().map(mean).sum::<f64>() / counts.len() as f64
+                };
                 table.push(vec![
                     Cell::text(subject.0),
                     Cell::text(one),
@@ -471,6 +509,7 @@ impl SetUp {
                     change(&|run| run.alone.jct),
                     Cell::Number(paper[at], 1),
                     change(&|run| run.looped.circuits),
+                    Cell::text(evidence::rests_on(set_up(one), set_up(other))),
                 ]);
             }
         }

@@ -3,6 +3,7 @@
 use tributary_cluster::metrics::Spread;
 use tributary_optical::{Case, Comparison, Fcfs, Load, Refine, Setting, Tw, Unsolved, compare};
 
+use super::evidence::{Evidence, Exact};
 use super::{Effort, Schedulers};
 use crate::figures::chart::{Chart, Marks, Scale};
 use crate::figures::page::Figure;
@@ -12,7 +13,7 @@ use crate::figures::table::{Cell, Table};
 /// Instances with 8 units.
 pub(super) struct SetUp {
     id: &'static str,
-    title: String,
+    name: &'static str,
     note: &'static str,
     pub(super) cases: Vec<Case<'static>>,
 }
@@ -20,7 +21,7 @@ pub(super) struct SetUp {
 /// The paper's set-up as far as it is stated, and two in which the network is the bottleneck.
 pub(super) fn set_ups(quick: bool) -> Vec<SetUp> {
     let jobs: &[usize] = if quick { &[40, 60] } else { &[40, 50, 60, 80, 100] };
-    let set_up = |id, what: &str, setting: Setting, note| {
+    let set_up = |id, name, setting: Setting, note| {
         let case = |&jobs: &usize| Case {
             x: jobs as f64,
             setting: setting.clone(),
@@ -28,7 +29,7 @@ pub(super) fn set_ups(quick: bool) -> Vec<SetUp> {
             load: Load::Training,
         };
         let cases = jobs.iter().map(case).collect();
-        SetUp { id, title: format!("Table I: 8 units, {what}"), note, cases }
+        SetUp { id, name, note, cases }
     };
     let loaded = "Each unit has 16 servers, and each worker 40 times the data, so that CT-BTI is in the \
                   range of the paper's.";
@@ -122,6 +123,7 @@ impl SetUp {
         &self,
         effort: Effort,
         progress: Progress<'_>,
+        evidence: &mut Evidence,
     ) -> Result<Figure, Unsolved> {
         let schedulers = schedulers();
         let all = compare(&self.cases, &schedulers, effort.seeds, effort.limit, progress)?;
@@ -149,8 +151,16 @@ impl SetUp {
             self.chart("CT-BTI, s", &by_case, |row| row.ct_bti),
             self.chart("above the optimum, %", &by_case, |row| row.above),
         ];
-        let (id, title) = (self.id.to_owned(), self.title.clone());
-        Ok(Figure { id, title, notes, table: table(&by_case), charts })
+        let (id, title) = (self.id.to_owned(), self.title());
+        let of = |(at, case): (usize, &Case<'_>)| {
+            (case.x, all.iter().filter(|one| one.case == at).cloned().collect())
+        };
+        evidence.table1.push(Exact {
+            name: self.name,
+            schedulers: schedulers.iter().map(|scheduler| scheduler.name().to_owned()).collect(),
+            cases: self.cases.iter().enumerate().map(of).collect(),
+        });
+        Ok(Figure { id, title, notes, table: table(self.name, &by_case), charts })
     }
 
     /// A value by the number of jobs, a line for each scheduler.
@@ -164,13 +174,18 @@ impl SetUp {
             scales: [Scale::Linear; 2],
             lines: by_case[0].1.iter().enumerate().map(line).collect(),
         };
-        Chart { title: format!("{}: {y}", self.title), y: y.to_owned(), marks }
+        Chart { title: format!("{}: {y}", self.title()), y: y.to_owned(), marks }
+    }
+
+    fn title(&self) -> String {
+        format!("Table I: 8 units, {}", self.name)
     }
 }
 
 /// The values by the number of jobs, beside the paper's.
-fn table(by_case: &[(f64, Vec<Row>)]) -> Table {
+fn table(set_up: &str, by_case: &[(f64, Vec<Row>)]) -> Table {
     let mut table = Table::new([
+        "set-up",
         "jobs",
         "scheduler",
         "optima proven",
@@ -193,6 +208,7 @@ fn table(by_case: &[(f64, Vec<Row>)]) -> Table {
             let above = stated.zip(optimum).map(|((end, _), (best, _))| 100.0 * (end / best - 1.0));
             let proven = row.proven.map(|(proven, of)| Cell::text(format!("{proven} of {of}")));
             table.push(vec![
+                Cell::text(set_up),
                 Cell::Number(*x, 0),
                 Cell::text(&row.name),
                 proven.unwrap_or(Cell::None),

@@ -10,6 +10,7 @@ use tributary_model::{Aggregation, Protocol};
 use tributary_sim::Cable;
 
 use super::Effort;
+use super::evidence::{self, Evidence};
 use crate::figures::chart::{Chart, Marks, Scale};
 use crate::figures::page::Figure;
 use crate::figures::runs::Progress;
@@ -108,8 +109,13 @@ impl Point {
     }
 }
 
-/// Rates of a slow server in Gb/s.
-const RATES: [u64; 4] = [20, 10, 5, 2];
+/// Rates of a server in Gb/s, first that of its link.
+const SERVERS: [u64; 6] = [40, 20, 15, 10, 8, 5];
+
+/// A server with one of these rates.
+fn at_server(gbps: u64) -> Way {
+    if gbps == SERVERS[0] { Way::Server } else { Way::Slow(gbps * 1_000_000_000) }
+}
 
 /// Multiples of the computing time.
 const MULTIPLES: [f64; 4] = [0.25, 0.5, 0.75, 1.5];
@@ -117,12 +123,12 @@ const MULTIPLES: [f64; 4] = [0.25, 0.5, 0.75, 1.5];
 fn points(quick: bool) -> Vec<Point> {
     let subjects = if quick { 0..1 } else { 0..SUBJECTS.len() };
     let of = |subject| {
-        let ways = [Way::Inc, Way::Server, Way::LargePackets].map(|way| Point::new(subject, way));
-        let slow = RATES.map(|rate| Point::new(subject, Way::Slow(rate * 1_000_000_000)));
+        let ways = [Way::Inc, Way::LargePackets].map(|way| Point::new(subject, way));
+        let servers = SERVERS.map(|rate| Point::new(subject, at_server(rate)));
         let other = MULTIPLES.iter().flat_map(move |&computing| {
             [Way::Inc, Way::Server].map(|way| Point { subject, way, computing })
         });
-        ways.into_iter().chain(slow).chain(other)
+        ways.into_iter().chain(servers).chain(other)
     };
     subjects.flat_map(of).collect()
 }
@@ -156,10 +162,13 @@ impl Measured {
     }
 
     /// Throughput with INC over that of another way, seed by seed.
-    fn gain(&self, other: Point) -> Spread {
+    fn gains(&self, other: Point) -> Vec<f64> {
         let inc = self.of(Point { way: Way::Inc, ..other });
-        let gains = self.of(other).iter().zip(inc).map(|(other, inc)| other / inc);
-        Spread::of(&gains.collect::<Vec<_>>())
+        self.of(other).iter().zip(inc).map(|(other, inc)| other / inc).collect()
+    }
+
+    fn gain(&self, other: Point) -> Spread {
+        Spread::of(&self.gains(other))
     }
 }
 
@@ -167,7 +176,11 @@ impl Measured {
 ///
 /// # Errors
 /// If an experiment fails, which is a bug in this program.
-pub(super) fn figures(effort: Effort, progress: Progress<'_>) -> Result<Vec<Figure>, Error> {
+pub(super) fn figures(
+    effort: Effort,
+    progress: Progress<'_>,
+    evidence: &mut Evidence,
+) -> Result<Vec<Figure>, Error> {
     let points = points(effort.quick);
     let scale = scale(effort.quick);
     let seeds = effort.seeds as usize;
@@ -177,16 +190,21 @@ pub(super) fn figures(effort: Effort, progress: Progress<'_>) -> Result<Vec<Figu
     let seconds = all.chunks(seeds).map(<[f64]>::to_vec).collect();
     let measured = Measured { points, seconds };
     let subjects: Vec<usize> = if effort.quick { vec![0] } else { (0..SUBJECTS.len()).collect() };
+    for server in SERVERS {
+        let gain = |&subject: &usize| evidence::Gain {
+            model: SUBJECTS[subject].name,
+            server,
+            values: measured.gains(Point::new(subject, at_server(server))),
+        };
+        evidence.throughput.extend(subjects.iter().map(gain));
+    }
     Ok(vec![
         main_figure(&measured, &subjects, scale),
         variation(
             &measured,
             &subjects,
             ("figure5-server", "Figure 5 with a slow server", "Gb/s of the server"),
-            &[40, 20, 10, 5, 2].map(|rate| {
-                let way = if rate == 40 { Way::Server } else { Way::Slow(rate * 1_000_000_000) };
-                (rate as f64, Point::new(0, way))
-            }),
+            &SERVERS.map(|rate| (rate as f64, Point::new(0, at_server(rate)))),
             "The server handles so many bits per second in each direction: its processor, its memory \
              or its transport is slower than its link. The switch is as before.",
         ),
