@@ -36,7 +36,7 @@ def arguments(description: str, steps: int) -> argparse.ArgumentParser:
     parser.add_argument(
         "--checkpoint",
         metavar="FILE",
-        help="keep the training here ten times, and go on from it if it exists, on all hosts",
+        help="keep the training here now and then, and go on from it if it exists, on all hosts",
     )
     return parser
 
@@ -77,7 +77,7 @@ def train(
             torch.cuda.synchronize(device)
         durations.append(time.perf_counter() - started)
         losses.append(loss.detach())
-        if step == 1 or step % max(1, options.steps // 10) == 0:
+        if step in (1, options.steps) or step % max(1, options.steps // 10) == 0:
             _print_first(f"step {step:5}  loss {_mean(loss.detach()):.4f}")
             _save(options.checkpoint, step, model, optimizer)
     all_losses = _mean(torch.stack(losses)).tolist() if losses else []

@@ -4,17 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::crypto::{CryptoProvider, ring};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use tributary_base::FileLimit;
 
 use crate::expiry;
 use crate::fresh::Fresh;
-
-/// Certificates or a key: a complete bundle of public roots has 200 KB.
-const PEM: FileLimit = FileLimit::new("PEM file", 4 << 20);
+use crate::pem::{at, certificates, private};
 
 /// HTTP/2, over which gRPC is.
 const PROTOCOL: &[u8] = b"h2";
@@ -138,39 +133,16 @@ fn client(trusted: &Path, own: Option<&(PathBuf, PathBuf)>) -> Result<ClientConf
     Ok(config)
 }
 
-fn pem(path: &Path) -> Result<Vec<u8>, String> {
-    PEM.read(path).map_err(|error| at(path, error))
-}
-
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem(path)?).collect();
-    match found {
-        Ok(found) if !found.is_empty() => Ok(found),
-        Ok(_) => Err(at(path, "there is no certificate in PEM form in it")),
-        Err(error) => Err(at(path, error)),
-    }
-}
-
-fn private(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
-    let none = |_| at(path, "there is no private key in PEM form in it");
-    PrivateKeyDer::from_pem_slice(&pem(path)?).map_err(none)
-}
-
 fn roots(path: &Path) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
         roots.add(certificate).map_err(|error| at(path, error))?;
     }
-    expiry::note(path);
     Ok(roots)
 }
 
 fn text(error: rustls::Error) -> String {
     error.to_string()
-}
-
-fn at(path: &Path, what: impl std::fmt::Display) -> String {
-    format!("{}: {what}", path.display())
 }
 
 fn mismatch(certificate: &Path, key: &Path, error: &rustls::Error) -> String {

@@ -13,6 +13,7 @@
 //! | [`transport`] | HTTP/2 on connections: passes requests with their grants |
 //! | [`server`] | accepts connections, and serves on them |
 //! | `silence` | peers that vanish without closing their connections |
+//! | `pem` | reads certificates and keys |
 //! | [`keys`] | certificates of servers and clients, which are read again when their files change |
 //! | [`expiry`] | when the certificates of this process end |
 //! | [`remote`] | connections of clients |
@@ -29,6 +30,7 @@ mod fresh;
 pub mod identity;
 pub mod keys;
 pub mod listen;
+mod pem;
 pub mod policy;
 mod refusals;
 pub mod remote;

@@ -203,6 +203,11 @@ impl Grant {
             None if self.role == Role::Operate => {
                 let listed = policy.map(Policy::tenants).unwrap_or_default();
                 let listed = listed.into_iter().find(|tenant| tenant.name == name);
+                if listed.is_none() && policy.is_some_and(Policy::is_list) {
+                    tracing::warn!(
+                        "the file of --access has no tenant `{name}`, which has no limits then"
+                    );
+                }
                 Ok(Some(listed.unwrap_or_else(|| Arc::new(Tenant::without_limits(name)))))
             }
             _ => Err(Status::permission_denied(format!(

@@ -62,7 +62,7 @@ pub(crate) fn of_handshake(error: io::Error, name: &str) -> io::Error {
 /// refuses the client's certificate.
 fn of_alert(error: io::Error) -> io::Error {
     if error.kind() == io::ErrorKind::UnexpectedEof {
-        // A process that is killed does not say goodbye.
+        // A process that is killed does not close its TLS session.
         return io::Error::new(error.kind(), "the server's end of the connection is gone");
     }
     let Some(Error::AlertReceived(alert)) = inner(&error) else { return error };

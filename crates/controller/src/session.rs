@@ -514,7 +514,8 @@ async fn supervise(shared: Arc<Shared>, mut stream: Stream) {
             }
         };
         generation += 1;
-        let (switch, away_s) = (&*shared.config.name, lost.elapsed().as_secs_f64());
+        let (switch, away) = (&*shared.config.name, lost.elapsed().as_secs_f64());
+        let away_s = tracing::field::display(format!("{away:.1}"));
         let kept = if found.running { "it kept its program" } else { "it has its program again" };
         let repaired = counted(found.updates, "update");
         tracing::info!(target: DECISIONS, switch, away_s, "the switch is back: {kept}, {repaired} written");

@@ -183,15 +183,20 @@ async fn follow(
     mut view: watch::Receiver<View>,
     states: mpsc::Sender<Result<v1::WatchResponse, Status>>,
 ) {
-    let mut last: Option<Arc<Record>> = None;
+    let mut last: Option<v1::Job> = None;
     loop {
-        let Some(now) = view.borrow_and_update().jobs.get(&id).cloned() else { return };
-        if !last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &now)) {
-            let state = v1::WatchResponse { job: Some(view.borrow().describe(&now)) };
-            if states.send(Ok(state)).await.is_err() || now.phase.is_over() {
+        let (job, over) = {
+            let view = view.borrow_and_update();
+            let Some(record) = view.jobs.get(&id) else { return };
+            (Some(view.describe(record)), record.phase.is_over())
+        };
+        // What it waits for may change without its record.
+        if job != last {
+            let state = v1::WatchResponse { job: job.clone() };
+            if states.send(Ok(state)).await.is_err() || over {
                 return;
             }
-            last = Some(now);
+            last = job;
         }
         tokio::select! {
             changed = view.changed() => if changed.is_err() { return },

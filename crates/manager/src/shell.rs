@@ -197,8 +197,9 @@ impl<S: Store> Shell<S> {
             let due_ms = self.manager.poll_timeout();
             if due_ms <= now_ms {
                 let actions = self.manager.handle_timeout(now_ms);
-                self.carry_out(actions)?;
+                // First, so that no job is seen without its reason.
                 self.show_waits();
+                self.carry_out(actions)?;
                 continue;
             }
             match inputs.recv_timeout(Duration::from_millis(due_ms - now_ms)) {
@@ -243,11 +244,11 @@ impl<S: Store> Shell<S> {
         }
         let presence = matches!(event, Event::Registered { .. } | Event::Disconnected(_));
         let actions = self.manager.handle(self.clock.now_ms(), event);
+        self.show_waits();
         self.carry_out(actions)?;
         if presence {
             self.show_servers();
         }
-        self.show_waits();
         Ok(())
     }
 

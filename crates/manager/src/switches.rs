@@ -40,7 +40,7 @@ pub async fn follow(
     let mut switches = Switches { client: JobsClient::new(channel), inputs };
     // By job; a newer request replaces an older one.
     let mut open: BTreeMap<u16, Wish> = BTreeMap::new();
-    let mut reachable = true;
+    let mut problem: Option<String> = None;
     loop {
         match tokio::time::timeout(INTERVAL, wishes.recv()).await {
             Ok(Some(wish)) => note(&mut open, wish),
@@ -50,15 +50,14 @@ pub async fn follow(
         while let Ok(wish) = wishes.try_recv() {
             note(&mut open, wish);
         }
-        let done = switches.meet(&mut open).await;
-        if done.is_ok() != reachable {
-            reachable = done.is_ok();
-            let problem = done.err().map(|status| remote::reason(&status));
-            match &problem {
+        let found = switches.meet(&mut open).await.err().map(|status| remote::reason(&status));
+        if found != problem {
+            match &found {
                 None => tracing::info!("the switches' controller answers again"),
-                Some(problem) => tracing::warn!("the switches' controller: {problem}"),
+                Some(why) => tracing::warn!("the switches' controller: {why}"),
             }
-            switches.tell(Event::Controller(problem));
+            problem.clone_from(&found);
+            switches.tell(Event::Controller(found));
         }
     }
 }
@@ -135,7 +134,13 @@ impl Switches {
                     open.remove(&wire);
                     self.tell(event);
                 }
-                Err(status) => wish.put_off(wire, &status),
+                Err(status) => {
+                    wish.put_off(wire, &status);
+                    if matches!(wish.action, Action::Admit(_)) {
+                        let reason = remote::reason(&status);
+                        self.tell(Event::Delayed { wire, reason });
+                    }
+                }
             }
         }
         Ok(())

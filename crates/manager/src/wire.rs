@@ -131,7 +131,7 @@ impl From<&Record> for v1::Job {
             // A view of the manager knows it.
             reason: String::new(),
             tenant: record.request.tenant.clone().unwrap_or_default(),
-            packet_id: run.and_then(|run| run.wire).unwrap_or_default().into(),
+            packet_id: record.phase.run().and_then(|run| run.wire).unwrap_or_default().into(),
         }
     }
 }

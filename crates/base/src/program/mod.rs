@@ -163,7 +163,7 @@ pub fn with_bar<T>(what: &str, work: impl FnOnce(&(dyn Fn(u64, u64) + Sync)) -> 
         let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
         if silent && told.elapsed() >= LINES {
             *told = Instant::now();
-            // Nobody may read it.
+            // A closed pipe must not end the process.
             drop(writeln!(
                 io::stderr(),
                 "{done} of {total} {what}, {} s",

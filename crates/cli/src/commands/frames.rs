@@ -40,7 +40,10 @@ impl FromStr for Chosen {
                 }
             }
         }
-        Ok(chosen)
+        match chosen.to {
+            Some(to) if to < chosen.from => Err("`to` is before `from`".to_owned()),
+            _ => Ok(chosen),
+        }
     }
 }
 
@@ -102,5 +105,6 @@ mod tests {
             fault("worker=1").starts_with("`worker=1` is no condition; write some of job=NAME")
         );
         assert!(fault("").starts_with("`` is no condition"));
+        assert_eq!(fault("from=2ms,to=1ms"), "`to` is before `from`");
     }
 }

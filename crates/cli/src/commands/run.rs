@@ -18,7 +18,7 @@ use crate::args::RunArgs;
 use crate::progress::Bars;
 use tributary_base::program::stop_flag;
 
-/// Rows of a chart: viewers open no image that is much longer.
+/// Rows of a chart. Viewers do not open images that are much longer.
 const ROWS: usize = 1000;
 
 /// Runs a job file and prints its report.
@@ -157,13 +157,21 @@ impl Observer for Screen {
 
     fn trace(&mut self, scenario: &Scenario, trace: &Trace) -> Result<()> {
         let Some(output) = self.trace.take() else { return Ok(()) };
-        let trace = &self.chosen.of(scenario, trace)?;
+        let chosen;
+        let trace = match self.chosen == Chosen::default() {
+            true => trace,
+            false => {
+                chosen = self.chosen.of(scenario, trace)?;
+                &chosen
+            }
+        };
         if output.has_extension("svg") {
             let mut chart = Chart::new(&scenario.name, &columns(scenario), trace);
             let left_out = chart.keep(ROWS);
             if left_out > 0 {
                 self.warn(&format!(
-                    "the chart has the first {ROWS} frames and messages, and lacks {left_out}: choose others with --frames-of"
+                    "the chart has the first {ROWS} frames and messages, and lacks {left_out}: choose others with \
+                     --frames-of"
                 ));
             }
             output.write_text(chart.to_svg().trim_end())

@@ -5,7 +5,7 @@ use std::fmt;
 use tributary_access::expiry;
 use tributary_metrics::{Page, Source};
 
-/// The certificates that the process has read.
+/// The certificates that the process shows to others.
 #[derive(Debug)]
 pub(crate) struct Certificates;
 

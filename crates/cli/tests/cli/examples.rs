@@ -70,7 +70,7 @@ fn only_the_named_switches_add() {
             let expected = [0.0, 1.0, 3.0][names.len()] / 3.0;
             let error = share - expected;
             // On the other fabrics, a busy machine makes packets late, whose sums are the server's.
-            let less = *fabric != "sim" && share > 0.0;
+            let less = *fabric != "sim" && share > 0.3 * expected;
             let fits = error.abs() < 0.05 || less && error < 0.0;
             assert!(fits, "{fabric}, {names:?}: {share}");
         }

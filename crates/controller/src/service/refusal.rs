@@ -113,7 +113,6 @@ impl Refusal {
             (Self::Serverless(_), _) => "no_server",
             (_, Code::ResourceExhausted) => "full",
             (_, Code::AlreadyExists | Code::Aborted) => "taken",
-            (_, Code::PermissionDenied) => "forbidden",
             (_, Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound) => "invalid",
             (_, Code::Unavailable) => "unavailable",
             _ => "switch",

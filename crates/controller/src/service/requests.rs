@@ -41,7 +41,8 @@ impl Service for Jobs {
 
     async fn admit(&self, request: Request<v1::AdmitRequest>) -> Answer<v1::AdmitResponse> {
         let grant = Grant::of(&request)?.require(Role::Submit)?;
-        let tenant = grant.on_behalf_of(&request.get_ref().tenant, Policy::of(&request))?;
+        let tenant = self::name("tenant", request.get_ref().tenant.clone())?;
+        let tenant = grant.on_behalf_of(&tenant, Policy::of(&request))?;
         let request = request.into_inner();
         let settings = Some(request.settings.clone()).filter(|settings| !settings.is_empty());
         if self.protocol().has_reminder_agent() && settings.is_none() {
@@ -60,7 +61,7 @@ impl Service for Jobs {
         let limits = limits(&request)?;
         let placement = placement(self, &request, any_id)?;
         let placement = Placement { limits: placement.limits.and(limits), ..placement };
-        let name = name(request.name.clone())?;
+        let name = name("job", request.name.clone())?;
         let continued = Epoch::new(request.epoch);
         let (aggregation, size) = match (request.aggregation(), request.size) {
             (v1::Aggregation::Unspecified, size) if settings.is_some() => {
@@ -217,10 +218,10 @@ impl From<Refusal> for Status {
 }
 
 /// A name that can be printed.
-fn name(name: String) -> Result<String, Status> {
+fn name(of: &str, name: String) -> Result<String, Status> {
     if name.chars().count() > NAME || name.chars().any(char::is_control) {
         return Err(invalid(format!(
-            "a job's name has at most {NAME} characters, none of them a control character"
+            "a {of}'s name has at most {NAME} characters, none of them a control character"
         )));
     }
     Ok(name)

@@ -67,9 +67,10 @@ impl Manager {
     pub(super) fn on_admitted(&mut self, wire: u16, epoch: u32, ps: Option<String>) {
         let Some(mut record) = self.on_wire(wire).cloned() else { return };
         let job = record.id;
+        self.network.delayed.remove(&wire);
         if self.network.admitted.insert(wire) {
             let (name, tenant) = (&*record.request.name, record.request.tenant.as_deref());
-            tracing::info!(target: DECISIONS, job, name, tenant, packets = wire, run = epoch, "the switches serve it");
+            tracing::info!(target: DECISIONS, job, name, tenant, packet_id = wire, run = epoch, "the switches serve it");
         }
         if let Phase::Running(run) = &mut record.phase
             && run.epoch.is_none()
@@ -83,6 +84,7 @@ impl Manager {
     }
 
     pub(super) fn on_refused(&mut self, wire: u16, reason: String, passing: bool) {
+        self.network.forget(wire);
         let Some(job) = self.on_wire(wire).map(|record| record.id) else { return };
         let reason = format!("the switches do not serve it: {reason}");
         let cause = if passing { Cause::Lost(reason) } else { Cause::Failed(reason) };
@@ -90,7 +92,8 @@ impl Manager {
     }
 
     pub(super) fn on_released(&mut self, wire: u16) {
-        self.network.admitted.remove(&wire);
+        self.network.forget(wire);
+        self.served.remove(&wire);
         if let Some(stranger) = self.strangers.get_mut(&wire) {
             *stranger = Stranger::Released;
         }
@@ -105,6 +108,7 @@ impl Manager {
     /// The switches may have lost jobs together with their controller, and may serve jobs that are
     /// not recorded.
     pub(super) fn on_serving(&mut self, wires: BTreeSet<u16>) {
+        self.network.heard = true;
         let lost: Vec<u16> = self.network.admitted.difference(&wires).copied().collect();
         for wire in lost {
             self.network.admitted.remove(&wire);
@@ -112,7 +116,7 @@ impl Manager {
                 let (job, name, tenant) =
                     (record.id, &*record.request.name, &record.request.tenant);
                 let tenant = tenant.as_deref();
-                tracing::warn!(target: DECISIONS, job, name, tenant, "the switches serve it no more");
+                tracing::warn!(target: DECISIONS, job, name, tenant, "the switches no longer serve it");
             }
             let run = self.on_wire(wire).and_then(|record| match &record.phase {
                 Phase::Running(run) => admission(&self.site, record, run),

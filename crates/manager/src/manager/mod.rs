@@ -144,6 +144,13 @@ pub enum Event {
     Serving(BTreeSet<u16>),
     /// Why the switches' controller does not answer; `None` if it does again.
     Controller(Option<String>),
+    /// The switches do not serve a job yet, and are asked again.
+    Delayed {
+        /// The job's number in packets.
+        wire: u16,
+        /// The reason.
+        reason: String,
+    },
 }
 
 /// An action requested by the manager.
@@ -271,16 +278,33 @@ pub struct NetworkState {
     pub admitted: BTreeSet<u16>,
     /// Why the controller does not answer.
     pub problem: Option<String>,
+    /// By number in packets: why the switches do not serve a job yet.
+    pub delayed: BTreeMap<u16, String>,
+    /// Whether the controller has told which jobs the switches serve, since this manager was started.
+    pub heard: bool,
 }
 
 impl NetworkState {
-    /// What an attempt waits for before its processes start; `None` for nothing.
+    fn forget(&mut self, wire: u16) {
+        self.admitted.remove(&wire);
+        self.delayed.remove(&wire);
+    }
+
+    /// What an attempt waits for; `None` for nothing.
     pub(crate) fn waits(&self, run: &Run) -> Option<String> {
-        let wire = run.wire?;
-        (!self.admitted.contains(&wire)).then(|| match &self.problem {
-            None => "the switches do not serve it yet".to_owned(),
-            Some(why) => format!("the switches do not serve it yet; their controller: {why}"),
-        })
+        let wire = run.wire.filter(|wire| !self.admitted.contains(wire))?;
+        let begun = run.epoch.is_some();
+        match (&self.problem, self.delayed.get(&wire)) {
+            // Its processes may run.
+            (Some(why), _) if begun => Some(format!("the switches' controller: {why}")),
+            (Some(why), _) => {
+                Some(format!("the switches do not serve it yet; their controller: {why}"))
+            }
+            (None, Some(why)) => Some(format!("the switches do not serve it yet: {why}")),
+            (None, None) if begun && !self.heard => None,
+            (None, None) if begun => Some("the switches no longer serve it".to_owned()),
+            (None, None) => Some("the switches do not serve it yet".to_owned()),
+        }
     }
 }
 
@@ -409,6 +433,9 @@ impl Manager {
             Event::Released(wire) => self.on_released(wire),
             Event::Serving(wires) => self.on_serving(wires),
             Event::Controller(problem) => self.network.problem = problem,
+            Event::Delayed { wire, reason } => {
+                self.network.delayed.insert(wire, reason);
+            }
         }
         self.actions()
     }

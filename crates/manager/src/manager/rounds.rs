@@ -153,8 +153,10 @@ impl Manager {
         };
         let last = self.durable.counters.wire;
         let after = (last..u16::MAX).map(|wire| wire + 1);
-        let own = u16::try_from(job).ok();
-        own.into_iter().chain(after).chain(1..=last).find(|&wire| !taken(wire))
+        let own = u16::try_from(job).ok().filter(|&wire| !taken(wire));
+        // Another job's number would lead people to that one.
+        let others = |wire: &u16| self.durable.jobs.contains_key(&(*wire).into());
+        own.or_else(|| after.chain(1..=last).find(|wire| !others(wire) && !taken(*wire)))
     }
 }
 

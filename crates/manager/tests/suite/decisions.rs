@@ -143,8 +143,8 @@ fn a_job_is_admitted_under_its_own_number_for_its_tenant() {
         manager.handle(300, Event::Serving([].into()));
     });
     let expected = [
-        "the switches serve it job=2 name=\"wide\" tenant=\"blue\" packets=2 run=7",
-        "the switches serve it no more job=2 name=\"wide\" tenant=\"blue\"",
+        "the switches serve it job=2 name=\"wide\" tenant=\"blue\" packet_id=2 run=7",
+        "the switches no longer serve it job=2 name=\"wide\" tenant=\"blue\"",
     ];
     assert_eq!(lines, expected);
 }

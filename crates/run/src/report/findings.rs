@@ -10,6 +10,9 @@ const LATE: f64 = 0.8;
 /// Shorter waits in each round are the machine's.
 const WAIT: f64 = 1e-3;
 
+/// In fewer rounds, that workers start one after another counts too much.
+const ROUNDS: f64 = 10.0;
+
 /// From this part of the fragments on, the pool is too small.
 const COLLIDED: f64 = 0.2;
 
@@ -20,7 +23,8 @@ pub fn findings(
     indices: &[usize],
     workers: &[WorkerReport],
 ) -> Vec<String> {
-    let late = late(workers).map(|(late, wait)| {
+    // A worker that comes back has been in other sums than those that were there before.
+    let late = late(workers).filter(|_| !job.on_death.goes_on()).map(|(late, wait)| {
         let name = |at: usize| {
             let worker = indices[at];
             format!(
@@ -42,16 +46,19 @@ pub fn findings(
     late.into_iter().chain(collided).collect()
 }
 
-/// The workers that the others wait for, by their places, and for how long in each round on average. All are done at the
-/// same time, so it is those that wait less than most.
+/// The workers that the others wait for, by their places, and for how long in each round on average. A sum ends at all
+/// workers at the same time, so those that spend less time in it than most have begun it later.
 fn late(workers: &[WorkerReport]) -> Option<(Vec<usize>, f64)> {
     let mut seconds: Vec<f64> = workers.iter().map(|worker| worker.reduce_seconds).collect();
     seconds.sort_by(f64::total_cmp);
     let (least, usual) = (*seconds.first()?, seconds[seconds.len() / 2]);
     let is_late = |at: &usize| workers[*at].reduce_seconds < LATE * usual;
     let late: Vec<usize> = (0..workers.len()).filter(is_late).collect();
-    let wait = (usual - least) / workers[0].rounds.max(1) as f64;
-    (!late.is_empty() && wait >= WAIT).then_some((late, wait))
+    // Times are those after the warm-up.
+    let WorkerReport { rounds, values, measured, .. } = &workers[0];
+    let rounds = *rounds as f64 * *measured as f64 / (*values).max(1) as f64;
+    let wait = (usual - least) / rounds.max(1.0);
+    (!late.is_empty() && wait >= WAIT && rounds >= ROUNDS).then_some((late, wait))
 }
 
 /// The part of the fragments that met another task, if it is large.
@@ -67,7 +74,9 @@ mod tests {
 
     fn workers(reduce: &[f64]) -> Vec<WorkerReport> {
         let worker = |reduce_seconds: &f64| WorkerReport {
-            rounds: 10,
+            rounds: 20,
+            values: 200,
+            measured: 100,
             reduce_seconds: *reduce_seconds,
             ..WorkerReport::default()
         };
@@ -80,6 +89,9 @@ mod tests {
         assert_eq!((late_ones, (1e4 * wait).round()), (vec![2], 210.0));
         assert_eq!(late(&workers(&[0.5, 1.0])).unwrap().0, [0]);
         assert_eq!(late(&workers(&[0.5, 0.6, 1.0, 1.0])).unwrap().0, [0, 1]);
+        let mut few = workers(&[0.5, 1.0]);
+        few[0].rounds = 19;
+        assert_eq!(late(&few), None, "nine rounds after the warm-up");
         for equal in [&[][..], &[1.0], &[1.0, 0.9], &[0.010, 0.001]] {
             assert_eq!(late(&workers(equal)), None, "{equal:?}");
         }

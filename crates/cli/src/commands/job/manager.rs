@@ -104,8 +104,11 @@ fn directory(args: &PlacedArgs) -> Result<String> {
 
 /// Waits until a job is over, and prints its states; an error if it failed or was cancelled.
 async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
+    let mut told = None;
     let state = follow(client, job_id, |job| {
-        tributary_base::say!("job {job_id} is {}", word(job.state()));
+        if told.replace(job.state()) != Some(job.state()) {
+            tributary_base::say!("job {job_id} is {}", word(job.state()));
+        }
     });
     let last = state.await?;
     match last.as_ref().map_or(State::Unspecified, v1::Job::state) {
@@ -118,18 +121,19 @@ async fn wait(client: &mut Client, job_id: u32) -> Result<()> {
     }
 }
 
-/// Calls `tell` with each new state of a job, until the job is over or the manager ends. Returns the last one.
+/// Calls `tell` with each new state of a job, or reason for it, until the job is over or the manager ends. Returns the last one.
 async fn follow(
     client: &mut Client,
     job_id: u32,
-    tell: impl Fn(&v1::Job),
+    mut tell: impl FnMut(&v1::Job),
 ) -> Result<Option<v1::Job>> {
     let watched = client.watch(v1::WatchRequest { job_id }).await.map_err(refused)?;
     let mut states = watched.into_inner();
     let mut last: Option<v1::Job> = None;
     while let Some(v1::WatchResponse { job }) = states.message().await.map_err(refused)? {
         let Some(job) = job else { continue };
-        if last.as_ref().is_none_or(|last| last.state() != job.state()) {
+        let is_same = |last: &v1::Job| (last.state(), &last.reason) == (job.state(), &job.reason);
+        if !last.as_ref().is_some_and(is_same) {
             tell(&job);
         }
         let failed = job.state() == State::Failed;

@@ -89,6 +89,20 @@ fn a_command_goes_on_from_what_an_earlier_attempt_has_left() {
 }
 
 #[test]
+fn a_job_that_is_tried_again_keeps_its_number() {
+    let place = Place::start();
+    let _agents = ["w1", "w2"].map(|server| place.agent(server));
+    let job = place.submit_again("wide", 3, "test $TRIBUTARY_ATTEMPT = 3", 2);
+    // Another one, whose number must not be taken for that.
+    let next = place.submit_script("next", 4, "true");
+    assert_eq!(place.watch(job).pop().unwrap().attempts, 3);
+    assert_eq!(place.watch(next).pop().unwrap().state(), State::Finished);
+    let mut numbers: Vec<u32> = place.switches.seen().0.iter().map(|(id, ..)| *id).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [job, job, job, next]);
+}
+
+#[test]
 fn nothing_that_a_command_started_outlives_it() {
     let place = Place::start();
     let _agent = place.agent("w1");

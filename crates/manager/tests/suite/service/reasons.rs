@@ -55,12 +55,13 @@ fn a_job_that_the_switches_do_not_serve_says_so() {
     let seen = |listed: &v1::ListResponse| listed.jobs.last().unwrap().clone();
     let expected = "the switches do not serve it yet; their controller: it is on a journey";
     place.until(|listed| seen(listed).state() == State::Running && seen(listed).reason == expected);
+    assert_eq!(seen(&place.list()).packet_id, job);
     place.switches.be_away(false);
     assert_eq!(place.watch(job).last().unwrap().state(), State::Finished);
     assert_eq!(seen(&place.list()).reason, "");
     // Packets, metrics and the controller's lists call it by the number that its user knows.
     assert_eq!(place.switches.seen().0.last().unwrap().0, job);
-    assert_eq!(seen(&place.list()).packet_id, job);
+    assert_eq!(seen(&place.list()).packet_id, 0, "the number is free again");
 }
 
 #[test]
