@@ -187,8 +187,8 @@ impl Grant {
         self.tenant.as_ref()
     }
 
-    /// The tenant for whom a request is made: the caller's own, or the one that an operator names, with what the policy
-    /// that decided on the request lets it have. An empty name stands for the caller's own.
+    /// The tenant of a request: the caller's own, or the one that an operator names. `policy` is the one that let the
+    /// request in, and has the limits of that tenant. An empty name stands for the caller's own.
     ///
     /// # Errors
     /// `PERMISSION_DENIED` if another client names a tenant that is not its own.

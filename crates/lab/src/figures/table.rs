@@ -89,7 +89,7 @@ impl Table {
     pub fn to_terminal(&self) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(UTF8_FULL_CONDENSED);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_content_arrangement(ContentArrangement::Disabled);
         table.set_header(&self.columns);
         for row in &self.rows {
             let cells = row.iter().map(|cell| {

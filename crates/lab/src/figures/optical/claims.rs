@@ -193,7 +193,7 @@ impl Evidence {
             .isolated(fixed_by, names),
             Claim::new(
                 "table I",
-                "INC-TW sets up no more circuits than INC-FCFS: how many more",
+                "INC-TW sets up no more circuits than INC-FCFS: the difference",
                 NONE_MORE,
                 more,
             )
@@ -275,7 +275,7 @@ impl Evidence {
         let mut claims = vec![
             Claim::new(
                 "fig. 6",
-                "INC-TW always sets up the fewest circuits: how many more",
+                "INC-TW always sets up the fewest circuits: the difference",
                 NONE_MORE,
                 fewest.collect(),
             ),
@@ -320,7 +320,7 @@ impl Evidence {
         claims.extend([
             Claim::new(
                 "fig. 8",
-                "INC-TW sets up the fewest circuits at every number of jobs: how many more",
+                "INC-TW sets up the fewest circuits at every number of jobs: the difference",
                 NONE_MORE,
                 self.of("figure8", |study| study.more("INC-TW", &others, circuits)),
             )
