@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use comfy_table::presets::UTF8_FULL_CONDENSED;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use tributary_base::decimal_size;
 use tributary_controller::outcomes::Outcome;
@@ -428,9 +428,7 @@ impl RunReport {
 /// An empty table; all columns but the first are numeric.
 pub fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    // In a narrow terminal, cells have several lines.
-    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(header);
+    table.load_style(UTF8_FULL_CONDENSED).set_header(header);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
