@@ -50,7 +50,8 @@ header aggregation_t {
     sequence_t sequence;
     bitmap_t   bitmap;
     rack_t     rack;     // of the workers in the bitmap; 0: it names positions of the job
-    bit<24>    reserved; // zero
+    audience_t audience; // who needs the values of the result
+    bit<16>    reserved; // zero
     index_t    index;
 }
 

@@ -15,6 +15,7 @@ typedef bit<32> bitmap_t;   // bit w: the contribution of position, or of a rack
 typedef bit<8>  rack_t;     // a position that several workers share: its number plus one
 typedef bit<32> index_t;    // of an aggregator
 typedef bit<8>  priority_t; // of an ESA task; 0: below all. P4INC, SwitchML: the service
+typedef bit<8>  audience_t; // 0: all; 1 + w: worker w only; ALL_BUT + 1 + w: all but worker w
 typedef bit<8>  job_slot_t; // of the outcome counters
 typedef bit<8>  color_t;    // of a meter
 
@@ -50,6 +51,9 @@ const priority_t LOWEST = 1;
 
 // How much lower the logarithmic code of half a priority's value is: crates/protocol/src/priority.rs.
 const priority_t LEVELS_PER_DOUBLING = 6;
+
+// Of an audience. The replica of a result that goes to worker w has the number 1 + w.
+const audience_t ALL_BUT = 0x80;
 
 // The multicast group of all ports.
 const group_t FLOOD_GROUP = 1;

@@ -20,7 +20,8 @@ use tracing_subscriber::prelude::*;
 use tributary_collective as group;
 use tributary_collective::memory::{self, Memory};
 use tributary_collective::{
-    Call, Communicator, Description, ElementType, Group, Members, Pending, Values,
+    Call, Collective, Communicator, Description, ElementType, Group, Members, Numbers, Pending,
+    Values, What,
 };
 use tributary_netio::udp::Tunnel;
 use tributary_protocol::buffer::{Buffer, Keeper};
@@ -413,6 +414,12 @@ impl PyCommunicator {
     }
 
     #[getter]
+    fn exchanges_parts(&self) -> bool {
+        let by_network = || self.network.as_ref().is_some_and(|network| network.exchanges_parts());
+        self.memory.is_some() || by_network()
+    }
+
+    #[getter]
     fn peers(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let controllers = self
             .controllers
@@ -455,16 +462,15 @@ impl PyCommunicator {
         claim: (String, u64, String),
         owner: Py<PyAny>,
     ) -> PyResult<Handle> {
-        let memory = self.memory()?;
         let (start, length) = all;
         let keeper: Keeper = Arc::new(owner);
         let own = match own {
-            at if at == start + memory.rank() * size => None,
+            at if at == start + self.rank()? * size => None,
             at if overlap((at, size), all) => Some(copied(at, size)?),
             at => Some(lend(at, size, Arc::clone(&keeper))?),
         };
         let all = lend(start, length, keeper)?;
-        begin(py, memory, claim, memory::What::AllGather { own, all })
+        self.begin(py, claim, What::AllGather { own, all })
     }
 
     #[pyo3(signature = (address, size, root, claim, *, owner))]
@@ -478,7 +484,7 @@ impl PyCommunicator {
         owner: Py<PyAny>,
     ) -> PyResult<Handle> {
         let bytes = lend(address, size, Arc::new(owner))?;
-        begin(py, self.memory()?, claim, memory::What::Broadcast { bytes, root })
+        self.begin(py, claim, What::Broadcast { bytes, root })
     }
 
     #[pyo3(signature = (values, own, dtype, claim, *, average, owner))]
@@ -509,7 +515,7 @@ impl PyCommunicator {
             })
         };
         let (values, own) = (lend_all(values, is_copied)?, lend_all(own, false)?);
-        begin(py, self.memory()?, claim, memory::What::ReduceScatter { values, own, average })
+        self.begin(py, claim, What::ReduceScatter { values, own, average })
     }
 
     #[pyo3(signature = (address, elements, dtype, claim, *, owner))]
@@ -524,12 +530,12 @@ impl PyCommunicator {
     ) -> PyResult<Handle> {
         let keeper: Keeper = Arc::new(owner);
         let numbers = match dtype {
-            "float64" => memory::Numbers::F64(lend(address, elements, keeper)?),
-            "int64" => memory::Numbers::I64(lend(address, elements, keeper)?),
-            "int32" => memory::Numbers::I32(lend(address, elements, keeper)?),
+            "float64" => Numbers::F64(lend(address, elements, keeper)?),
+            "int64" => Numbers::I64(lend(address, elements, keeper)?),
+            "int32" => Numbers::I32(lend(address, elements, keeper)?),
             _ => return Err(invalid(format!("cannot sum numbers of type {dtype}"))),
         };
-        begin(py, self.memory()?, claim, memory::What::Sum(numbers))
+        self.begin(py, claim, What::Sum(numbers))
     }
 
     fn announce(&self, py: Python<'_>, operation: String, elements: u64, dtype: String) -> Handle {
@@ -596,19 +602,22 @@ fn copied<T: Copy + Send + Sync + 'static>(address: usize, count: usize) -> PyRe
     Ok(lend::<T>(address, count, Arc::new(()))?.to_vec().into())
 }
 
-fn begin(
-    py: Python<'_>,
-    memory: &memory::Communicator,
-    claim: (String, u64, String),
-    what: memory::What,
-) -> PyResult<Handle> {
-    Ok(Handle(py.detach(|| memory.begin(memory::Collective { claim, what }))))
-}
-
 impl PyCommunicator {
-    fn memory(&self) -> PyResult<&memory::Communicator> {
-        let memory = self.memory.as_deref();
-        memory.map(|memory| &**memory).ok_or_else(|| invalid("not all ranks share memory".into()))
+    fn begin(&self, py: Python<'_>, claim: (String, u64, String), what: What) -> PyResult<Handle> {
+        let collective = Collective { claim, what };
+        let begun = match (&self.memory, &self.network) {
+            (Some(memory), _) => Ok(py.detach(|| memory.begin(collective))),
+            (None, Some(network)) => py.detach(|| network.begin_collective(collective)),
+            (None, None) => return Err(no_collectives()),
+        };
+        begun.map(Handle).map_err(|error| exception(&error))
+    }
+
+    /// This rank, in a group that carries out collectives.
+    fn rank(&self) -> PyResult<usize> {
+        let of_memory = self.memory.as_ref().map(|memory| memory.rank());
+        let of_network = self.network.as_ref().map(|network| network.member());
+        of_memory.or(of_network).ok_or_else(no_collectives)
     }
 
     fn worker(communicator: Communicator, controllers: Vec<SocketAddr>) -> Self {
@@ -671,6 +680,10 @@ impl Handle {
             });
         });
     }
+}
+
+fn no_collectives() -> PyErr {
+    invalid("the group leaves collectives to another backend".into())
 }
 
 /// Numbers of a tensor, which `keeper` keeps.

@@ -39,6 +39,7 @@ use tributary_worker::{Error as WorkerError, Node, Sums};
 
 use crate::admission::RankPort;
 use crate::description::Fabric;
+use crate::exchange::{Exchange, Seat};
 use crate::follower::Follower;
 use crate::group::{Counters, Group, Patience, Pending};
 use crate::members::Members;
@@ -49,7 +50,7 @@ use crate::scales::Precision;
 use crate::settings::{self, JOB, NonFinite};
 use crate::underflow::{Policy, Warnings};
 use crate::work::{Call, Values, Work};
-use crate::{Description, ElementType, Error, GroupSwitch, Station};
+use crate::{Collective, Description, ElementType, Error, GroupSwitch, Station};
 
 /// The rank whose process has an embedded switch, and its member.
 const FIRST: u16 = 0;
@@ -147,6 +148,8 @@ struct Shared {
     /// The controller in the process of the first rank, if that is another one.
     first: Option<SocketAddr>,
     values_per_packet: u16,
+    /// See [`Communicator::exchanges_parts`].
+    exchanges_parts: bool,
     nonfinite: NonFinite,
     precision: Precision,
     underflow: Policy,
@@ -401,6 +404,9 @@ impl Communicator {
             "the group's job has {workers} workers, and the group {} members",
             members.count()
         );
+        let index = WorkerIndex::new(member).context("at most 1024 members")?;
+        let config = entry.deployment.worker(JOB, index).job;
+        let exchanges_parts = config.exchanges_parts() && members == Members::each_alone(workers);
         let (profile, underflow) = (job.profile, Policy::of(job));
         let fragments_per_run = description.group.fragments_per_run(job.protocol);
         let (lanes, ranks) = (entry.ports.len(), members.ranks());
@@ -413,6 +419,7 @@ impl Communicator {
             members,
             first,
             values_per_packet,
+            exchanges_parts,
             nonfinite: description.group.nonfinite,
             precision: description.group.precision,
             underflow,
@@ -479,20 +486,46 @@ impl Communicator {
         layer: Option<(usize, usize)>,
     ) -> Pending {
         let call = Call::Reduce { values: Values::Single(values), average, layer };
-        self.begin(call, Outcome::keeping_sums, |work| work.on_behalf_of(element))
+        self.begin(|outcome| {
+            let mut work = self.work(call, outcome.keeping_sums());
+            work.on_behalf_of(element);
+            work
+        })
     }
 
-    fn begin(
-        &self,
-        call: Call,
-        prepare: impl FnOnce(Outcome) -> Outcome,
-        change: impl FnOnce(&mut Work),
-    ) -> Pending {
+    /// This member.
+    #[must_use]
+    pub fn member(&self) -> usize {
+        self.shared.member.into()
+    }
+
+    /// Whether ranks can exchange parts of tensors: each is a worker, and one switch has all of them below it, with
+    /// P4INC or SwitchML.
+    #[must_use]
+    pub fn exchanges_parts(&self) -> bool {
+        self.shared.exchanges_parts
+    }
+
+    /// Begins a collective in which ranks [exchange parts](Self::exchanges_parts): gathers all, or scatters sums. All
+    /// ranks must make the same calls and collectives in the same order.
+    ///
+    /// # Errors
+    /// If it is another collective, or the ranks cannot exchange parts, or have none.
+    pub fn begin_collective(&self, collective: Collective) -> Result<Pending, Error> {
+        let Shared { member, workers, values_per_packet, exchanges_parts, .. } = *self.shared;
+        if !exchanges_parts {
+            return Err(Error::Failed("the group's ranks cannot exchange parts".into()));
+        }
+        let Collective { claim, what } = collective;
+        let (rank, ranks) = (member.into(), workers.into());
+        let seat = Seat { rank, ranks, values_per_packet: values_per_packet.into() };
+        let begun = Exchange::begin(what, seat)?;
+        let packet = (workers, values_per_packet);
+        Ok(self.begin(|outcome| Work::exchange(claim, begun, Arc::new(outcome), packet)))
+    }
+
+    fn work(&self, call: Call, outcome: Outcome) -> Work {
         let shared = &self.shared;
-        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
-        shared.voice.reach(number + 1);
-        let outcome = prepare(Outcome::new(number, Arc::clone(&shared.callers)));
-        let outcome = Arc::new(outcome);
         let enter = |(index, count)| {
             let horizon = shared.profile.after(shared.created.elapsed()).horizon;
             let (profile, under_way) = Meter::sum(&shared.meter, index, count, horizon);
@@ -501,8 +534,14 @@ impl Communicator {
             (profile.of_layer(layer, shared.priorities), under_way)
         };
         let packet = (shared.workers, shared.values_per_packet);
-        let mut work = Work::new(call, outcome, packet, enter);
-        change(&mut work);
+        Work::new(call, Arc::new(outcome), packet, enter)
+    }
+
+    fn begin(&self, make: impl FnOnce(Outcome) -> Work) -> Pending {
+        let shared = &self.shared;
+        let number = shared.begun.fetch_add(1, Ordering::Relaxed);
+        shared.voice.reach(number + 1);
+        let work = make(Outcome::new(number, Arc::clone(&shared.callers)));
         let pending = Pending::new(&work.outcome, shared);
         shared.happen(Happening::Called(Box::new(work)));
         pending
@@ -559,7 +598,7 @@ impl fmt::Debug for Communicator {
 
 impl Group for Communicator {
     fn call(&self, call: Call) -> Pending {
-        self.begin(call, |outcome| outcome, |_| {})
+        self.begin(|outcome| self.work(call, outcome))
     }
 
     fn failure(&self) -> Pending {

@@ -12,10 +12,12 @@
 //! | `group` | what every group does |
 //! | [`memory`] | the ranks of a host, and what they do there beside sums |
 //! | [`members`] | the ranks that each worker stands for |
+//! | [`Collective`] | what ranks do beside sums that all get |
 //! | [`communicator`] | groups with a network: the order of a rank's calls, and their results |
 //! | [`agreement`] | what ranks tell each other before each sum: whether they call the same |
 //! | `magnitudes` | what they tell each other about the magnitudes of their values |
 //! | [`scales`] | the fixed-point scale of each fragment |
+//! | `exchange` | collectives of which each rank gives or gets a part, through a network |
 //! | `extras` | what is summed beside the values: what is below their units, NaN and infinity |
 //! | `underflow` | values that become zero at this scale: a warning, or an error |
 //! | `follower` | what the controller tells a rank |
@@ -48,9 +50,11 @@
 
 pub mod admission;
 pub mod agreement;
+mod collective;
 pub mod communicator;
 pub mod description;
 mod error;
+mod exchange;
 mod extras;
 mod floats;
 mod follower;
@@ -69,6 +73,7 @@ mod underflow;
 mod work;
 
 pub use admission::Station;
+pub use collective::{Collective, Numbers, What};
 pub use communicator::Communicator;
 pub use description::Description;
 pub use error::Error;

@@ -10,6 +10,7 @@ use tributary_protocol::priority::Priority;
 
 use crate::ElementType;
 use crate::agreement::{self, Claim};
+use crate::exchange::{Exchange, Laid};
 use crate::floats::{narrow, widen};
 use crate::magnitudes::{Blocks, Magnitudes};
 use crate::meter::UnderWay;
@@ -90,6 +91,10 @@ pub(crate) struct Work {
     pub(crate) blocks: Option<Blocks>,
     /// This rank's magnitudes of each.
     pub(crate) magnitudes: Vec<Magnitudes>,
+    /// What ranks exchange parts of, if they do.
+    pub(crate) exchange: Option<Exchange>,
+    /// What is gathered, until the worker has it.
+    pub(crate) words: Option<Vec<i32>>,
     /// How the values are summed, once that is known.
     pub(crate) plan: Option<Plan>,
     pub(crate) average: bool,
@@ -107,20 +112,7 @@ impl Work {
         (ranks, values_per_packet): (u16, u16),
         enter: impl Fn((usize, usize)) -> (Priority, UnderWay),
     ) -> Self {
-        let mut work = Self {
-            claim: Claim::new("", 0, ""),
-            text: String::new(),
-            outcome,
-            is_small: false,
-            blocks: None,
-            magnitudes: Vec::new(),
-            plan: None,
-            values: None,
-            average: false,
-            priority: Priority::LOWEST,
-            layer: None,
-            _under_way: None,
-        };
+        let mut work = Self::empty(outcome);
         let (operation, elements, element) = match call {
             Call::Announce { operation, elements, element } => (operation, elements, element),
             Call::Reduce { values, average, layer } => {
@@ -131,9 +123,7 @@ impl Work {
                 let elements = values.len();
                 work.is_small = agreement::fits(elements, ranks, values_per_packet);
                 if !work.is_small {
-                    let blocks = Blocks::new(elements, ranks, values_per_packet);
-                    work.magnitudes = blocks.measure(&values.floats(), scales::precise(ranks));
-                    work.blocks = Some(blocks);
+                    work.measure(&values.floats(), (ranks, values_per_packet));
                 }
                 let element = values.element().name();
                 work.values = Some(values);
@@ -143,6 +133,54 @@ impl Work {
         };
         work.claims(&operation, elements, &element);
         work
+    }
+
+    /// A collective that exchanges parts. The ranks compare the claim before.
+    pub(crate) fn exchange(
+        (operation, elements, element): (String, u64, String),
+        (exchange, laid): (Exchange, Laid),
+        outcome: Arc<Outcome>,
+        packet: (u16, u16),
+    ) -> Self {
+        let mut work = Self::empty(outcome);
+        work.claims(&operation, elements, &element);
+        match laid {
+            // All ranks see that there is nothing to do.
+            Laid::Values(values) if values.is_empty() => return work,
+            Laid::Words(words) if words.is_empty() => return work,
+            Laid::Values(values) => {
+                work.measure(&values, packet);
+                work.values = Some(Values::Single(values.into()));
+            }
+            Laid::Words(words) => work.words = Some(words),
+        }
+        work.exchange = Some(exchange);
+        work
+    }
+
+    fn empty(outcome: Arc<Outcome>) -> Self {
+        Self {
+            claim: Claim::new("", 0, ""),
+            text: String::new(),
+            outcome,
+            is_small: false,
+            blocks: None,
+            magnitudes: Vec::new(),
+            exchange: None,
+            words: None,
+            plan: None,
+            values: None,
+            average: false,
+            priority: Priority::LOWEST,
+            layer: None,
+            _under_way: None,
+        }
+    }
+
+    fn measure(&mut self, values: &[f32], (ranks, values_per_packet): (u16, u16)) {
+        let blocks = Blocks::new(values.len(), ranks, values_per_packet);
+        self.magnitudes = blocks.measure(values, scales::precise(ranks));
+        self.blocks = Some(blocks);
     }
 
     fn claims(&mut self, operation: &str, elements: u64, element: &str) {
@@ -197,7 +235,8 @@ impl Work {
     pub(crate) fn not_finite(&self) -> String {
         let floats = self.values.as_ref().map(Values::floats).unwrap_or_default();
         let found = floats.iter().enumerate().find(|(_, value)| !value.is_finite());
-        found.map(|(at, value)| format!("value {at} is {value}")).unwrap_or_default()
+        let place = |at| self.exchange.as_ref().map_or(at, |exchange| exchange.place(at));
+        found.map(|(at, value)| format!("value {} is {value}", place(at))).unwrap_or_default()
     }
 
     /// Ends the call with sums that are in place.
@@ -211,9 +250,21 @@ impl Work {
 
     /// Puts the sums where the values were, completed with those of the integers beside them.
     pub(crate) fn finish(mut self: Box<Self>, sums: Tensor, extras: &[i32], ranks: usize) {
-        let Tensor::F32(mut sums) = sums else { unreachable!("floats were summed") };
+        let mut sums = match sums {
+            Tensor::F32(sums) => sums,
+            Tensor::I32(words) => {
+                if let Some(exchange) = self.exchange.take() {
+                    exchange.end_with_words(&words);
+                }
+                return self.end(Vec::new().into());
+            }
+        };
         if let Some(plan) = self.plan.as_ref().filter(|_| !extras.is_empty()) {
             plan.complete(&mut sums, extras);
+        }
+        if let Some(exchange) = self.exchange.take() {
+            exchange.end_with_sums(&mut sums);
+            return self.end(sums);
         }
         if self.average {
             let ranks = ranks as f32;

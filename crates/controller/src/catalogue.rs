@@ -22,6 +22,8 @@ pub struct Catalogue {
     pub(crate) servers: Option<Servers>,
     /// `None` if the program does not give jobs aggregators of their own.
     pub(crate) services: Option<Services>,
+    /// Whether the program cuts off the values of results by mirror sessions: with segments, on Tofino.
+    pub(crate) mirrors: bool,
     pub(crate) hosts: TableIds<1>,
     pub(crate) to_port: ActionIds<1>,
     pub(crate) limits: TableIds<2>,
@@ -113,6 +115,7 @@ impl Catalogue {
             Err(_) => None,
         };
         let limits = table(info, "limits")?;
+        let services = Services::new(info)?;
         let (contribute, ceiling) = contribute(info, membership)?;
         Ok(Self {
             memberships: fields(membership, ["job", "epoch", "port", "kind", "rack"])?,
@@ -123,7 +126,9 @@ impl Catalogue {
             answer: action(info, membership, "answer", ["slot"])?,
             pass: action(info, membership, "pass", ["slot"])?,
             servers,
-            services: Services::new(info)?,
+            mirrors: services.is_some()
+                && info.pkg_info.as_ref().is_some_and(|package| package.arch == "tna"),
+            services,
             hosts: fields(hosts, ["hdr.ethernet.destination"])?,
             to_port: action(info, hosts, "to_port", ["port"])?,
             limits: fields(limits, ["job", "port"])?,

@@ -16,21 +16,30 @@ pub fn describe(info: &P4Info, entity: &Entity) -> String {
             Some(packet_replication_engine_entry::Type::MulticastGroupEntry(group)) => {
                 multicast(group)
             }
-            _ => "a clone session".into(),
+            Some(packet_replication_engine_entry::Type::CloneSessionEntry(session)) => format!(
+                "mirror session {} → ports {}, {} bytes",
+                session.session_id,
+                ports(&session.replicas),
+                session.packet_length_bytes
+            ),
+            None => "an entity".into(),
         },
         _ => "an entity".into(),
     }
 }
 
-#[expect(deprecated, reason = "that is the form in which the controller writes ports")]
 fn multicast(group: &p4::MulticastGroupEntry) -> String {
-    let ports = group.replicas.iter().map(|replica| match &replica.port_kind {
+    format!("multicast group {} → ports {}", group.multicast_group_id, ports(&group.replicas))
+}
+
+#[expect(deprecated, reason = "that is the form in which the controller writes ports")]
+fn ports(replicas: &[p4::Replica]) -> String {
+    let ports = replicas.iter().map(|replica| match &replica.port_kind {
         Some(replica::PortKind::EgressPort(port)) => port.to_string(),
         Some(replica::PortKind::Port(port)) => number(port),
         None => "?".into(),
     });
-    let ports: Vec<String> = ports.collect();
-    format!("multicast group {} → ports {}", group.multicast_group_id, ports.join(" "))
+    ports.collect::<Vec<String>>().join(" ")
 }
 
 fn table_entry(info: &P4Info, entry: &TableEntry) -> String {

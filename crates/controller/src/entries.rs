@@ -4,12 +4,13 @@
 
 use tributary_model::{Limits, Topology};
 use tributary_p4runtime::p4::v1::{
-    self as p4, Action, CounterData, CounterEntry, Entity, FieldMatch, Index, MeterConfig,
-    MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
-    action, entity, field_match, packet_replication_engine_entry, replica, table_action, update,
+    self as p4, Action, CloneSessionEntry, CounterData, CounterEntry, Entity, FieldMatch, Index,
+    MeterConfig, MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction,
+    TableEntry, Update, action, entity, field_match, packet_replication_engine_entry, replica,
+    table_action, update,
 };
 use tributary_wire::agg::Repair;
-use tributary_wire::{AggregatorIndex, Epoch, JobId, Run, Segment, Service};
+use tributary_wire::{AggregatorIndex, Epoch, HEADERS_LEN, JobId, Run, Segment, Service};
 
 use crate::catalogue::{ActionIds, Catalogue, SLOT_COUNTERS, TableIds};
 use crate::ports::PortMap;
@@ -67,7 +68,7 @@ pub fn network<'j>(
 /// The entities for forwarding plain frames.
 #[must_use]
 pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
-    let group = group(FLOOD_GROUP, plan.flood.iter().copied());
+    let group = group(FLOOD_GROUP, plan.flood.iter().map(|&port| (port, 0)));
     let hosts = plan.hosts.iter().map(|(mac, &port)| {
         let keys = [exact(&mac.0)];
         entry(&catalogue.hosts, keys, &catalogue.to_port, [bytes(port.into())])
@@ -77,7 +78,8 @@ pub fn forwarding(catalogue: &Catalogue, plan: &Forwarding) -> Vec<Entity> {
         let bytes = rate.get() / 8;
         limit(catalogue, 0, port, [bytes; 2])
     });
-    std::iter::once(group).chain(hosts).chain(limits).collect()
+    let mirrors = plan.flood.iter().filter(|_| catalogue.mirrors).map(|&port| session(port));
+    std::iter::once(group).chain(mirrors).chain(hosts).chain(limits).collect()
 }
 
 /// The entry that limits what a port may send for a job, in bytes per second: with the priority that packets
@@ -241,6 +243,28 @@ pub(crate) fn entity(entity: entity::Entity) -> Entity {
     Entity { entity: Some(entity) }
 }
 
+/// All clone sessions, or one.
+pub(crate) fn session_entity(session: CloneSessionEntry) -> Entity {
+    entity(entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+        r#type: Some(packet_replication_engine_entry::Type::CloneSessionEntry(session)),
+    }))
+}
+
+/// Bytes in front of what the mirror of the programs for Tofino sends.
+const MIRROR_HEADER: usize = 3;
+
+/// The session that sends the headers of a result to a port.
+#[expect(deprecated, reason = "a number is the form of a port that every switch understands")]
+fn session(port: u16) -> Entity {
+    let port_kind = Some(replica::PortKind::EgressPort(port.into()));
+    session_entity(CloneSessionEntry {
+        session_id: u32::from(port) + 1,
+        replicas: vec![Replica { port_kind, instance: 0, ..Replica::default() }],
+        packet_length_bytes: (HEADERS_LEN + MIRROR_HEADER) as i32,
+        ..CloneSessionEntry::default()
+    })
+}
+
 /// All groups, or one.
 pub(crate) fn group_entity(multicast: MulticastGroupEntry) -> Entity {
     entity(entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
@@ -249,10 +273,10 @@ pub(crate) fn group_entity(multicast: MulticastGroupEntry) -> Entity {
 }
 
 #[expect(deprecated, reason = "a number is the form of a port that every switch understands")]
-fn group(id: u32, ports: impl Iterator<Item = u16>) -> Entity {
-    let replicas = ports.map(|port| {
+fn group(id: u32, ports: impl Iterator<Item = (u16, u8)>) -> Entity {
+    let replicas = ports.map(|(port, number)| {
         let port_kind = Some(replica::PortKind::EgressPort(port.into()));
-        Replica { port_kind, instance: 0, ..Replica::default() }
+        Replica { port_kind, instance: number.into(), ..Replica::default() }
     });
     group_entity(MulticastGroupEntry {
         multicast_group_id: id,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tributary_p4runtime::p4::v1::{
-    Action, Entity, FieldMatch, MeterConfig, TableEntry, Update, entity, field_match,
+    Action, Entity, FieldMatch, MeterConfig, Replica, TableEntry, Update, entity, field_match,
     packet_replication_engine_entry as replication, replica, table_action, update,
 };
 
@@ -18,10 +18,11 @@ pub fn changes(before: &[Entity], after: &[Entity]) -> Vec<Update> {
     desired.difference(before)
 }
 
-/// Identifies an entity within a switch. Groups come before entries, which refer to them.
+/// Identifies an entity within a switch. Groups and sessions come before entries, which refer to them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Key {
     Group(u32),
+    Session(u32),
     Entry { table: u32, priority: i32, matches: Vec<(u32, Vec<u8>)> },
 }
 
@@ -29,6 +30,7 @@ pub(crate) enum Key {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Body {
     Group(Vec<(u32, u32)>),
+    Session { replicas: Vec<(u32, u32)>, length: i32 },
     Action { id: u32, params: Vec<(u32, Vec<u8>)>, meter: Option<MeterConfig> },
     Other,
 }
@@ -110,7 +112,7 @@ fn key(entity: &Entity) -> Option<Key> {
             replication::Type::MulticastGroupEntry(group) => {
                 Some(Key::Group(group.multicast_group_id))
             }
-            _ => None,
+            replication::Type::CloneSessionEntry(session) => Some(Key::Session(session.session_id)),
         },
         _ => None,
     }
@@ -136,18 +138,24 @@ fn body(entity: &Entity) -> Body {
         },
         Some(entity::Entity::PacketReplicationEngineEntry(engine)) => match &engine.r#type {
             Some(replication::Type::MulticastGroupEntry(group)) => {
-                let mut replicas: Vec<(u32, u32)> = group
-                    .replicas
-                    .iter()
-                    .map(|replica| (egress_port(replica.port_kind.as_ref()), replica.instance))
-                    .collect();
-                replicas.sort_unstable();
-                Body::Group(replicas)
+                Body::Group(copies(&group.replicas))
             }
-            _ => Body::Other,
+            Some(replication::Type::CloneSessionEntry(session)) => Body::Session {
+                replicas: copies(&session.replicas),
+                length: session.packet_length_bytes,
+            },
+            None => Body::Other,
         },
         _ => Body::Other,
     }
+}
+
+/// Ports and numbers.
+fn copies(replicas: &[Replica]) -> Vec<(u32, u32)> {
+    let copy = |replica: &Replica| (egress_port(replica.port_kind.as_ref()), replica.instance);
+    let mut all: Vec<(u32, u32)> = replicas.iter().map(copy).collect();
+    all.sort_unstable();
+    all
 }
 
 fn action_body(action: &Action, meter: Option<MeterConfig>) -> Body {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 use tributary_base::{Backoff, DECISIONS, counted};
 use tributary_p4runtime::p4::v1::{
-    Entity, MeterConfig, MulticastGroupEntry, TableEntry, Update, entity, update,
+    CloneSessionEntry, Entity, MeterConfig, MulticastGroupEntry, TableEntry, Update, entity, update,
 };
 use tributary_wire::{Protocol, Run};
 
@@ -458,7 +458,9 @@ impl Shared {
             entries::entity(entity::Entity::TableEntry(entry))
         });
         let groups = entries::group_entity(MulticastGroupEntry::default());
-        let present = client.read(tables.chain([groups]).collect()).await?;
+        let sessions = self.catalogue.mirrors.then(CloneSessionEntry::default);
+        let sessions = sessions.map(entries::session_entity);
+        let present = client.read(tables.chain([groups]).chain(sessions).collect()).await?;
         let updates = lock(&self.desired).difference(&present);
         if !updates.is_empty() {
             tracing::info!(updates = updates.len(), "reconciling");

@@ -11,7 +11,8 @@ use tracing::instrument;
 use tributary_protocol::Assignment;
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, Kind, Mac, Protocol, Rack, Run, Sequence, emit_frame,
+    Audience, Bitmap, Ecn, Envelope, Flags, Host, Kind, Mac, Protocol, Rack, Run, Sequence,
+    emit_frame,
 };
 
 use crate::Error;
@@ -41,6 +42,7 @@ pub fn frame(protocol: Protocol, run: Run, assignment: Assignment, nonce: Sequen
         sequence: nonce,
         bitmap: Bitmap::EMPTY,
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: assignment.segment.offset,
     };
     let mut frame = Vec::new();

@@ -256,10 +256,16 @@ impl JobAtSwitch {
         }
     }
 
-    /// The ports that results are multicast to.
-    pub fn group(&self) -> impl Iterator<Item = u16> {
+    /// The ports that results are multicast to, and the number of each one's replica: that of the only worker or
+    /// position below it in an [`Audience`](tributary_wire::Audience), or zero.
+    pub fn group(&self) -> impl Iterator<Item = (u16, u8)> {
         let ports: BTreeSet<u16> = self.units.keys().chain(self.relays.keys()).copied().collect();
-        ports.into_iter()
+        ports.into_iter().map(|port| {
+            let below = self.units.get(&port).filter(|below| below.len() == 1);
+            let alone =
+                below.filter(|_| self.rack == Rack::NONE && !self.relays.contains_key(&port));
+            (port, alone.and_then(|below| below.lowest()).map_or(0, |position| 1 + position))
+        })
     }
 
     /// What packets for workers below the switch name: positions, and racks.

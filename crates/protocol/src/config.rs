@@ -87,6 +87,11 @@ impl JobConfig {
         self.racks.positions()
     }
 
+    /// Whether workers can exchange [parts](crate::Parts) of tensors: one switch has all of them below it.
+    pub fn exchanges_parts(&self) -> bool {
+        self.protocol.has_rounds() && self.assignment.mode == Mode::Local
+    }
+
     /// Validates the shared configuration for an endpoint that implements the protocols `spoken`.
     pub(crate) fn validate(&self, spoken: &[Protocol]) -> Result<(), ConfigError> {
         if !spoken.contains(&self.protocol) {

@@ -140,5 +140,6 @@ pub use stats::Rejected;
 pub use time::Time;
 pub use waits::Waits;
 pub use worker::{
-    Point, ReassignError, Scales, SubmitError, Tensor, TensorId, Terms, Worker, WorkerConfig,
+    Exchange, Parts, Point, ReassignError, Scales, SubmitError, Tensor, TensorId, Terms, Worker,
+    WorkerConfig,
 };

@@ -279,7 +279,7 @@ impl Words for ToServer {
 
 #[cfg(test)]
 mod tests {
-    use tributary_wire::{AggregatorIndex, Epoch};
+    use tributary_wire::{AggregatorIndex, Audience, Epoch};
 
     use super::*;
 
@@ -295,6 +295,7 @@ mod tests {
             sequence: Sequence(7),
             bitmap: Bitmap(0b10),
             rack: Rack::NONE,
+            audience: Audience::ALL,
             index: AggregatorIndex(0),
         })
     }

@@ -68,8 +68,11 @@ pub enum Error {
     #[error("rack {0}, but there are at most {POSITIONS_MAX}")]
     Rack(u8),
     /// The reserved bytes are not zero.
-    #[error("the reserved bytes are {0:#08x}, not zero")]
-    Reserved(u32),
+    #[error("the reserved bytes are {0:#06x}, not zero")]
+    Reserved(u16),
+    /// A job whose results are not for all has at most 32 workers.
+    #[error("unknown audience {0:#04x}")]
+    Audience(u8),
     /// A kind with values has none, or a kind without values has some.
     #[error("a {kind:?} packet with {values} values")]
     Values {

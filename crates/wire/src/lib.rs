@@ -24,6 +24,7 @@
 
 mod address;
 pub mod agg;
+mod audience;
 mod bitmap;
 pub mod channel;
 mod error;
@@ -40,6 +41,7 @@ mod workers;
 
 pub use address::{Host, Mac};
 pub use agg::{Flags, Kind, PORT, Protocol};
+pub use audience::Audience;
 pub use bitmap::Bitmap;
 pub use error::Error;
 pub use frame::{Envelope, HEADERS_LEN, VALUES_MAX, emit_frame, frame_len};

@@ -23,8 +23,11 @@ pub(crate) fn cut(
     for lane in (1..lanes).rev() {
         let cut = |((tensor, terms), starts): (&mut (Tensor, Terms), &Vec<usize>)| {
             let (start, mut terms) = (starts[lane], terms.clone());
-            terms.scales =
-                terms.scales.map(|scales| scales.after(start.div_ceil(values_per_packet)));
+            let fragments = start.div_ceil(values_per_packet);
+            terms.scales = terms.scales.map(|scales| scales.after(fragments));
+            // More than that many have no numbers.
+            let fragments = u32::try_from(fragments).unwrap_or(u32::MAX);
+            terms.parts = terms.parts.map(|parts| parts.after(fragments));
             (tensor.split_off(start), terms)
         };
         parts.push(tensors.iter_mut().zip(starts).map(cut).collect());

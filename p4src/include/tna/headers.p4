@@ -12,11 +12,20 @@ header passed_t {
     bit<48> unused;
 }
 
-// From ingress to egress: where a frame must not go, as it is flooded and came from there.
+// From ingress to egress: where a frame must not go, as it is flooded and came from there, and who needs
+// its values.
 header bridge_t {
+#ifdef AUDIENCES
+    bit<5> unused;
+    bit<1> shortened; // without the values of a result
+#else
     bit<6> unused;
+#endif
     bit<1> flooded;
     port_t port;
+#ifdef AUDIENCES
+    audience_t audience; // of a result
+#endif
 }
 
 // Whose an aggregator is, in a cell of two words.

@@ -51,6 +51,7 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
             hdr.udp.checksum:         ternary;
             hdr.aggregation.unused:   ternary;
             hdr.aggregation.reserved: ternary;
+            hdr.aggregation.audience: ternary;
             hdr.aggregation.protocol: ternary;
             hdr.aggregation.index:    ternary;
             meta.port:                ternary;
@@ -58,19 +59,26 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
         actions = { accept; enter; sweep; refuse; }
         const default_action = refuse(outcome_t.MALFORMED);
         const entries = {
-            (kind_t.GRADIENT,     FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.PARAMETER,    FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.REPLY,        FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.REMINDER,     FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
-            (kind_t.ABSENT,       FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
-#ifdef ASYNCHRONOUS_ERRORS
-            (kind_t.ASYNCHRONOUS, FULL, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+#ifdef AUDIENCES
+            (kind_t.GRADIENT,     FULL, 0, 0, 0, _, PROTOCOL, IN_POOL, _): accept();
+            // Of results for all, everybody gives values.
+            (kind_t.GRADIENT,     BARE, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.MALFORMED);
+            (kind_t.GRADIENT,     BARE, 0, 0, 0, _, PROTOCOL, IN_POOL, _): accept();
+#else
+            (kind_t.GRADIENT,     FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
 #endif
-            (kind_t.QUERY,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.PARAMETER,    FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.REPLY,        FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.REMINDER,     FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+            (kind_t.ABSENT,       FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+#ifdef ASYNCHRONOUS_ERRORS
+            (kind_t.ASYNCHRONOUS, FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
+#endif
+            (kind_t.QUERY,        BARE, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
             // From the controller, and then from ourselves, cell by cell.
-            (kind_t.SWEEP,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): enter();
-            (kind_t.SWEEP,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
-            (kind_t.SWEEP,        BARE, 0, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
+            (kind_t.SWEEP,        BARE, 0, 0, 0, 0, PROTOCOL, IN_POOL, CPU_PORT): enter();
+            (kind_t.SWEEP,        BARE, 0, 0, 0, 0, PROTOCOL, IN_POOL, RECIRCULATION_PORT): sweep();
+            (kind_t.SWEEP,        BARE, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.REJECTED);
         }
         size = 16;
     }

@@ -61,6 +61,9 @@ parser PacketParser(packet_in packet, out headers_t hdr, inout metadata_t meta,
         transition select(hdr.aggregation.protocol, hdr.aggregation.kind, hdr.aggregation.values,
                           hdr.udp.datagram_length, hdr.ipv4.total_length) {
             (_, kind_t.GRADIENT,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
+#ifdef AUDIENCES
+            (_, kind_t.GRADIENT,  0,      UDP_LENGTH_BARE, IPV4_BYTES + UDP_LENGTH_BARE): bare;
+#endif
             (_, kind_t.PARAMETER, VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
             (_, kind_t.REPLY,     VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;
             (_, kind_t.REMINDER,  VALUES, UDP_LENGTH_FULL, IPV4_BYTES + UDP_LENGTH_FULL): values;

@@ -22,6 +22,14 @@ control Screening(in headers_t hdr, in standard_metadata_t standard, in protocol
         } else if (meta.well_formed == 0 || hdr.udp.checksum != 0
                    || hdr.aggregation.unused != 0
                    || hdr.aggregation.reserved != 0
+#ifdef AUDIENCES
+                   || (hdr.aggregation.audience != 0 && hdr.aggregation.kind != kind_t.GRADIENT)
+                   // Of results for all, everybody gives values.
+                   || (hdr.aggregation.audience == 0 && hdr.aggregation.values == 0
+                       && hdr.aggregation.kind == kind_t.GRADIENT)
+#else
+                   || hdr.aggregation.audience != 0
+#endif
                    || hdr.aggregation.protocol != protocol
                    || hdr.aggregation.index >= POOL) {
             meta.outcome = outcome_t.MALFORMED;

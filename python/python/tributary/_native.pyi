@@ -183,6 +183,10 @@ class Communicator:
         """Whether all ranks of the group share memory."""
 
     @property
+    def exchanges_parts(self) -> bool:
+        """Whether the group carries out `all_gather` and `reduce_scatter`."""
+
+    @property
     def checks(self) -> bool:
         """Whether the ranks are to announce what another backend carries out."""
 
@@ -203,7 +207,7 @@ class Communicator:
         kept alive until the sum is done.
         """
 
-    # The following are for groups that `has_all_ranks`. `claim` is what the ranks compare: the operation,
+    # The following are for groups that `has_all_ranks`, and those of parts for all that `exchanges_parts`. `claim` is what the ranks compare: the operation,
     # the number of its elements, and their type. `owner` is kept alive until the end.
 
     def all_gather(

@@ -15,8 +15,8 @@ from torch.distributed import ReduceOp
 
 from . import process
 from ._native import Error
+from .collectives import Collectives
 from .delegation import DelegatedWork, Delegation, Waiter
-from .memory import InMemory
 from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
 from .work import (
@@ -78,9 +78,10 @@ def _create(options: Any, _backend_options: object) -> TributaryBackend:
 class TributaryBackend(Backend):
     """Sums and averages dense floating-point tensors in the network, and does the rest by Gloo.
 
-    Ranks that are all on one host do more in the memory that they share. At every collective that
-    Gloo does not carry out, the ranks check that they all call the same one, and at others if the
-    settings ask for it. A group of one rank does not use the network.
+    Ranks that are all on one host do more in the memory that they share, and a network may gather
+    and scatter parts of tensors. At every collective that Gloo does not carry out, the ranks check
+    that they all call the same one, and at others if the settings ask for it. A group of one rank
+    does not use the network.
     """
 
     def __init__(self, store: Store, rank: int, size: int, timeout: timedelta) -> None:
@@ -93,7 +94,7 @@ class TributaryBackend(Backend):
         )
         self._delegated = Delegation()
         self.network = Network(store, rank, size, timeout.total_seconds(), self._delegated.fail)
-        self._memory = InMemory(self.network, rank, size)
+        self._collectives = Collectives(self.network, rank, size)
         self._layers = _Layers()
         self._waiter = Waiter()
         process.register(self)
@@ -180,8 +181,8 @@ class TributaryBackend(Backend):
         """
         if len(tensors) == 1 and self._uses_network(tensors, opts.reduceOp):
             return self._sum("all_reduce", tensors, opts)
-        if len(tensors) == 1 and self._sums_in_memory(tensors[0], opts):
-            return _recorded("all_reduce", lambda: self._sum_in_memory(tensors, opts))
+        if len(tensors) == 1 and self._sums_numbers(tensors[0], opts):
+            return _recorded("all_reduce", lambda: self._sum_numbers(tensors, opts))
         return self._delegate("allreduce", "all_reduce", opts, tensors, tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> Work:
@@ -196,10 +197,10 @@ class TributaryBackend(Backend):
         return self._delegate("allreduce_sparse", "all_reduce (sparse)", opts, (), tensors, opts)
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> Work:
-        if len(tensors) == 1 and self._memory.takes(tensors[0]):
+        if len(tensors) == 1 and self._collectives.takes(tensors[0]):
             return _recorded(
                 "broadcast",
-                lambda: self._memory.broadcast(
+                lambda: self._collectives.broadcast(
                     tensors[0].detach(), opts.rootRank, tensors, Waiting.of(opts)
                 ),
             )
@@ -211,8 +212,8 @@ class TributaryBackend(Backend):
     def allgather(
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
     ) -> Work:
-        if len(inputs) == len(outputs) == 1 and self._memory.takes_gather(outputs[0], inputs[0]):
-            return _recorded("all_gather", lambda: self._gather_in_memory(outputs, inputs[0], opts))
+        if len(inputs) == len(outputs) == 1 and self._collectives.takes_gather(outputs[0], inputs[0]):
+            return _recorded("all_gather", lambda: self._gather_to_list(outputs, inputs[0], opts))
         return self._delegate("allgather", "all_gather", opts, inputs, outputs, inputs, opts)
 
     def allgather_coalesced(
@@ -223,11 +224,11 @@ class TributaryBackend(Backend):
         )
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
-        if self._memory.takes_parts(output, input):
+        if self._collectives.takes_parts(output, input):
             name = "all_gather_into_tensor"
             return _recorded(
                 name,
-                lambda: self._memory.all_gather(
+                lambda: self._collectives.all_gather(
                     name, output.detach(), input.detach(), [output], Waiting.of(opts)
                 ),
             )
@@ -266,10 +267,10 @@ class TributaryBackend(Backend):
         )
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
-        if _is_sum(opts) and self._memory.takes_scatter(input, output):
+        if _is_sum(opts) and self._collectives.takes_scatter(input, output):
             return _recorded(
                 "reduce_scatter_tensor",
-                lambda: self._memory.reduce_scatter(
+                lambda: self._collectives.reduce_scatter(
                     output.detach(),
                     input.detach(),
                     opts.reduceOp == ReduceOp.AVG,
@@ -390,12 +391,12 @@ class TributaryBackend(Backend):
             and all(map(is_summable, tensors))
         )
 
-    def _sums_in_memory(self, tensor: torch.Tensor, opts: Any) -> bool:
-        return _is_sum(opts) and self._memory.takes_sum(tensor)
+    def _sums_numbers(self, tensor: torch.Tensor, opts: Any) -> bool:
+        return _is_sum(opts) and self._collectives.takes_sum(tensor)
 
-    def _sum_in_memory(self, tensors: list[torch.Tensor], opts: Any) -> Work:
+    def _sum_numbers(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         is_average = opts.reduceOp == ReduceOp.AVG
-        return self._memory.sum(
+        return self._collectives.sum(
             tensors[0].detach(),
             f"all_reduce ({'AVG' if is_average else 'SUM'})",
             tensors,
@@ -403,7 +404,7 @@ class TributaryBackend(Backend):
             (lambda sums: _divide([sums], self._size)) if is_average else None,
         )
 
-    def _gather_in_memory(
+    def _gather_to_list(
         self, outputs: list[list[torch.Tensor]], own: torch.Tensor, opts: Any
     ) -> Work:
         shape = (self._size, own.numel())
@@ -415,7 +416,7 @@ class TributaryBackend(Backend):
                 [(out.detach(), part.view(out.shape)) for out, part in zip(outputs[0], all_parts)]
             )
 
-        return self._memory.all_gather(
+        return self._collectives.all_gather(
             "all_gather", all_parts, own.detach(), outputs, Waiting.of(opts), finish
         )
 

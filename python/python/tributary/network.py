@@ -137,6 +137,10 @@ class Network:
         """Whether all ranks are on one host, and carry out collectives in memory."""
         return self.join().has_all_ranks
 
+    def exchanges_parts(self) -> bool:
+        """Whether the group gathers and scatters parts of tensors without another backend."""
+        return self.join().exchanges_parts
+
     def begin(self, start: Callable[[Communicator], Handle], work: TributaryWork) -> None:
         """Starts what `start` does, which is the only part of `work`."""
         communicator = self.join()

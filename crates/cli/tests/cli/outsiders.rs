@@ -10,8 +10,8 @@ use tributary_netio::device::{Config, Device, Kind as Sockets};
 use tributary_run::testbed::Stream;
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol,
-    Sequence, Service, emit_frame, values,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac,
+    Protocol, Sequence, Service, emit_frame, values,
 };
 
 use crate::by_hand::{Net, ended};
@@ -52,6 +52,7 @@ impl Forged {
                 sequence: Sequence(sequence),
                 bitmap: Bitmap(self.bitmap),
                 rack: tributary_wire::Rack::NONE,
+                audience: Audience::ALL,
                 index: AggregatorIndex(index),
             };
             let (source, destination) = (host(self.from), host(self.to));

@@ -16,6 +16,7 @@ use tributary_worker::{Error as WorkerError, Node, Sums};
 use super::{FIRST, Finish, Happening, Mistake, Shared, State, greets};
 use crate::Error;
 use crate::agreement::{self, Claim};
+use crate::exchange::Exchange;
 use crate::magnitudes::Magnitudes;
 use crate::outcome::{Outcome, lock};
 use crate::scales::Plan;
@@ -286,15 +287,24 @@ impl Shared {
 
     /// Gives the worker a call's values, and the integers beside them. Returns the number of fragments.
     fn send(&self, node: &Node<Box<dyn FrameIo>>, work: &mut Work) -> u64 {
-        let mut tensor = work.take_tensor();
-        let (plan, Tensor::F32(values)) = (work.plan.as_ref().expect("it was made"), &mut tensor)
-        else {
-            unreachable!("floats are summed")
+        let mut terms = Terms::from(work.priority);
+        terms.parts = work.exchange.as_ref().map(Exchange::parts);
+        let (tensor, extras) = match work.words.take() {
+            Some(words) => (words.into(), Vec::new()),
+            None => {
+                let mut tensor = work.take_tensor();
+                let (plan, Tensor::F32(values)) =
+                    (work.plan.as_ref().expect("it was made"), &mut tensor)
+                else {
+                    unreachable!("floats are summed")
+                };
+                let extras = plan.extract(values);
+                terms.scales = Some(plan.scales());
+                // No value is greater than that of its block, which fits.
+                terms.greatest = Some(0.0);
+                (tensor, extras)
+            }
         };
-        let extras = plan.extract(values);
-        // No value is greater than that of its block, which fits.
-        let terms =
-            Terms { priority: work.priority, scales: Some(plan.scales()), greatest: Some(0.0) };
         let mut tensors = vec![(tensor, terms)];
         if !extras.is_empty() {
             tensors.push((extras.into(), work.priority.into()));
@@ -319,6 +329,9 @@ impl Shared {
             let text = work.text.clone();
             self.explain(state, work, Mistake::Mismatch, &text);
             return;
+        }
+        if work.words.is_some() {
+            return self.sum(state, work);
         }
         if work.values.is_none() {
             state.done += 1;
@@ -353,7 +366,7 @@ impl Shared {
             let text = work.not_finite();
             return self.explain(state, work, Mistake::NotFinite, &text);
         }
-        let elements = work.claim.elements as usize;
+        let elements = work.values.as_ref().map_or(0, Values::len);
         work.plan = Some(Plan::new(&all, &blocks, elements, self.workers, self.precision));
         if !self.underflow.fails {
             return self.sum(state, work);
@@ -476,7 +489,7 @@ impl Shared {
     /// Ends a call whose sums are in place; others need a pass over all values, in another thread.
     fn sum_done(&self, work: Box<Work>, sums: Tensor, extras: Vec<i32>) {
         let in_place = matches!(&work.values, Some(Values::Single(values)) if values.is_empty());
-        if in_place && !work.average && extras.is_empty() {
+        if in_place && !work.average && extras.is_empty() && work.exchange.is_none() {
             let Tensor::F32(sums) = sums else { unreachable!("floats were summed") };
             work.end(sums);
         } else {

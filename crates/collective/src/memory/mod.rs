@@ -12,7 +12,7 @@
 //! | `segment` | the shared memory |
 //! | `join` | how ranks come by it, and notice that one is gone |
 //! | `sums` | sums over buffers |
-//! | [`Collective`] | what ranks do beside sums that all get |
+//! | `collectives` | what ranks do beside sums that all get |
 //! | `host` | the part of a host in a group of several |
 
 mod collectives;
@@ -33,7 +33,6 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-pub use self::collectives::{Collective, Numbers, What};
 use self::host::{Host, Rest};
 use self::join::{Connections, Entrance, Found};
 use self::segment::{Claim, Lane, Segment};
@@ -42,7 +41,9 @@ use crate::group::Patience;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{self, NonFinite};
 use crate::work::{AVERAGE, SUM};
-use crate::{Call, Counters, Error, Group, Members, Pending, Values, agreement, communicator};
+use crate::{
+    Call, Collective, Counters, Error, Group, Members, Pending, Values, agreement, communicator,
+};
 
 /// How long a rank that leaves waits for calls that are under way.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
 use tributary_collective::{
-    Call, Communicator, Description, ElementType, Error, Group as _, GroupSwitch, Members, Ranks,
-    Settings, Values, tunnels,
+    Call, Collective, Communicator, Description, ElementType, Error, Group as _, GroupSwitch,
+    Members, Ranks, Settings, Values, What, tunnels,
 };
 
 use super::common::{
@@ -627,4 +627,158 @@ fn strangers_take_no_part_in_a_group() {
         first.close();
     });
     assert_eq!(switch.close().unwrap(), 0);
+}
+
+/// Sums of which each rank gets a part, and parts that all get, in turns and beside sums that all get.
+#[test]
+fn ranks_exchange_parts() {
+    let settings = [
+        "",
+        "protocol = \"switchml\"\n",
+        "[faults]\nloss = 0.05\nreorder = 0.02\nduplicate = 0.02\n",
+        "protocol = \"switchml\"\n[faults]\nloss = 0.05\nreorder = 0.02\nduplicate = 0.02\n",
+        "[job]\nthreads = 3\n[group]\nswitch_threads = 2\n",
+    ];
+    for settings in settings {
+        for (ranks, each) in [(2_u16, 5_000), (3, 1), (5, 777)] {
+            let all = usize::from(ranks) * each;
+            let results = group(settings, ranks, |rank, communicator| {
+                assert!(communicator.exchanges_parts());
+                let (mut scattered, mut gathered, mut sums) = (Vec::new(), Vec::new(), Vec::new());
+                for call in 0..4 {
+                    scattered.push((input(rank, call, all), vec![0.0_f32; each]));
+                    // Not whole words, and all bits.
+                    let own = bytes(rank, call, each);
+                    gathered.push((own, vec![0xee_u8; all]));
+                    sums.push(input(rank, call, 300));
+                }
+                let mut calls = Vec::new();
+                for call in 0..4 {
+                    let (values, own) = &mut scattered[call];
+                    let (values, own) = (Values::Single(lend(values)), Values::Single(lend(own)));
+                    let what = What::ReduceScatter { values, own, average: call % 2 == 1 };
+                    calls.push(collective(communicator, "scatter", each, what));
+                    let (own, all) = &mut gathered[call];
+                    // Its own part may be in its place already.
+                    let own = match call % 2 {
+                        0 => Some(lend(own)),
+                        _ => {
+                            let start = usize::from(rank) * each;
+                            all[start..start + each].copy_from_slice(own);
+                            None
+                        }
+                    };
+                    let what = What::AllGather { own, all: lend(all) };
+                    calls.push(collective(communicator, "gather", each, what));
+                    let values = Values::Single(lend(&mut sums[call]));
+                    calls.push(communicator.call(common::reduce(values, false)));
+                }
+                for call in calls {
+                    assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()), "{settings}");
+                }
+                (scattered, gathered, sums)
+            });
+            for (rank, (scattered, gathered, sums)) in (0..ranks).zip(&results) {
+                assert!(sums == &results[0].2, "{settings}");
+                for call in 0..4 {
+                    let (values, own) = &scattered[call];
+                    assert_eq!(*values, input(rank, call, all), "they are the caller's");
+                    check_part(own, call, ranks, usize::from(rank) * each);
+                    let expected: Vec<u8> =
+                        (0..ranks).flat_map(|other| bytes(other, call, each)).collect();
+                    assert!(gathered[call].1 == expected, "{settings}: rank {rank}, call {call}");
+                }
+            }
+        }
+    }
+}
+
+fn collective(
+    communicator: &Communicator,
+    operation: &str,
+    each: usize,
+    what: What,
+) -> tributary_collective::Pending {
+    let claim = (operation.to_owned(), each as u64, "in parts".to_owned());
+    communicator.begin_collective(Collective { claim, what }).unwrap()
+}
+
+/// Bytes of a rank, which as integers could not be summed.
+fn bytes(rank: u16, call: usize, count: usize) -> Vec<u8> {
+    let byte = |at: usize| (at * 167 + usize::from(rank) * 59 + call * 31 + 0x7f) as u8;
+    (0..count).map(byte).collect()
+}
+
+/// As [`check`], for a part of the sums, of which every other call is an average.
+fn check_part(part: &[f32], call: usize, ranks: u16, start: usize) {
+    let divisor = if call % 2 == 1 { f64::from(ranks) } else { 1.0 };
+    let elements = part.len() * usize::from(ranks);
+    let inputs: Vec<_> = (0..ranks).map(|rank| input(rank, call, elements)).collect();
+    let greatest = inputs.iter().flatten().fold(0.0_f64, |most, v| most.max(f64::from(v.abs())));
+    let unit = (4.0 * greatest * f64::from(ranks) / f64::from(i32::MAX)).max(2.0_f64.powi(-126));
+    for (at, found) in part.iter().enumerate() {
+        let exact: f64 = inputs.iter().map(|own| f64::from(own[start + at])).sum::<f64>() / divisor;
+        let bound = 0.5 * unit * f64::from(ranks) / divisor + exact.abs() * 2.0_f64.powi(-23);
+        let error = (f64::from(*found) - exact).abs();
+        assert!(error <= bound, "call {call}, value {at}: {found} for {exact}, bound {bound}");
+    }
+}
+
+/// Half precision, NaN and infinity, and what is refused.
+#[test]
+fn parts_of_short_floats_and_of_what_is_not_finite() {
+    let each = 500;
+    let results = group("", 3, |rank, communicator| {
+        let value = |at: usize| bf16::from_f32(((at * 7 + usize::from(rank)) % 100) as f32);
+        let mut values: Vec<u16> = (0..3 * each).map(|at| value(at).to_bits()).collect();
+        values[each + 5] = bf16::INFINITY.to_bits();
+        let mut own = vec![0_u16; each];
+        let short = |bits| Values::Short(bits, ElementType::Bf16);
+        let what = What::ReduceScatter {
+            values: short(lend(&mut values)),
+            own: short(lend(&mut own)),
+            average: false,
+        };
+        let call = collective(communicator, "scatter", each, what);
+        assert_eq!(call.wait(TIMEOUT).expect("in time"), Ok(()));
+        own.into_iter().map(|bits| bf16::from_bits(bits).to_f32()).collect::<Vec<_>>()
+    });
+    for (rank, own) in results.iter().enumerate() {
+        for (at, found) in own.iter().enumerate() {
+            let place = rank * each + at;
+            let exact: usize = (0..3).map(|other| (place * 7 + other) % 100).sum();
+            let expected = match place {
+                _ if place == each + 5 => f32::INFINITY,
+                _ => bf16::from_f32(exact as f32).to_f32(),
+            };
+            assert_eq!(*found, expected, "rank {rank}, value {at}");
+        }
+    }
+    let errors = group("[group]\nnonfinite = \"raise\"\n", 2, |rank, communicator| {
+        let mut values = vec![1.0_f32; 2 * each];
+        if rank == 1 {
+            values[each + 7] = f32::NAN;
+        }
+        let what = What::ReduceScatter {
+            values: Values::Single(values.into()),
+            own: Values::Single(vec![0.0; each].into()),
+            average: false,
+        };
+        let call = collective(communicator, "scatter", each, what);
+        call.wait(TIMEOUT).expect("in time").unwrap_err().to_string()
+    });
+    assert!(errors.iter().all(|error| error.contains("rank 1: value 507 is NaN")), "{errors:?}");
+}
+
+/// With a server, which needs all values, there are no parts.
+#[test]
+fn protocols_with_servers_exchange_no_parts() {
+    for protocol in ["atp", "esa"] {
+        group(&format!("protocol = \"{protocol}\"\n"), 2, |_, communicator| {
+            assert!(!communicator.exchanges_parts());
+            let what = What::AllGather { own: None, all: vec![0; 20].into() };
+            let claim = (String::new(), 10, String::new());
+            assert!(communicator.begin_collective(Collective { claim, what }).is_err());
+        });
+    }
 }

@@ -152,7 +152,7 @@ fn is_plain(frame: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tributary_wire::{Ecn, Envelope, Host};
+    use tributary_wire::{Audience, Ecn, Envelope, Host};
 
     use super::*;
 
@@ -172,6 +172,7 @@ mod tests {
             sequence: tributary_wire::Sequence(0),
             bitmap: tributary_wire::Bitmap::EMPTY,
             rack: tributary_wire::Rack::NONE,
+            audience: Audience::ALL,
             index: tributary_wire::AggregatorIndex(0),
         };
         let mut frame = Vec::new();

@@ -22,7 +22,7 @@ use tributary_p4runtime::p4::v1::Update;
 use tributary_switch::{Forwarding, Switch, SwitchConfig};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence, emit_frame,
 };
 
 use super::{Spread, processor_time};
@@ -418,6 +418,7 @@ fn frames(
             sequence: Sequence(cell),
             bitmap,
             rack: Rack::NONE,
+            audience: Audience::ALL,
             index: AggregatorIndex(cell),
         };
         let mut frame = Vec::new();

@@ -29,7 +29,8 @@ use tributary_switch::runtime::{Runtime, SwitchHandle};
 use tributary_switch::{Forwarding, SwitchConfig};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Mac, PORT, Rack, Sequence, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, Mac, PORT, Rack, Sequence,
+    emit_frame,
 };
 
 use super::Spread;
@@ -369,6 +370,7 @@ fn gradient(sequence: u32) -> Repr {
         sequence: Sequence(sequence),
         bitmap: Bitmap(1),
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: AggregatorIndex(sequence),
     }
 }

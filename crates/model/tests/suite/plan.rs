@@ -113,7 +113,7 @@ fn what_a_switch_does_not_add_passes_those_above() {
     assert!(rack.forwards && !top.forwards);
     assert_eq!(top.units, BTreeMap::from([(1, Bitmap(1)), (2, Bitmap(2))]));
     assert_eq!((top.members, top.upward, &top.relays), (Bitmap(3), Bitmap(3), &passed));
-    assert_eq!(top.group().collect::<Vec<_>>(), [1, 2, 4], "results go to all");
+    assert_eq!(top.group().collect::<Vec<_>>(), [(1, 1), (2, 2), (4, 0)], "results go to all");
     // The other way round, the switch of the parameter server adds nothing.
     let parts = selective(&racks, &["rack2"]);
     assert!(parts["rack1"].forwards && parts["rack2"].aggregates());
@@ -345,7 +345,7 @@ proptest! {
         let mut frames = vec![topology.attachment(scenario.jobs[0].server()).0];
         while let Some(switch) = frames.pop() {
             passed += 1;
-            for port in parts[&switch].group() {
+            for (port, _) in parts[&switch].group() {
                 match peer(switch, port) {
                     End::Host(host) => {
                         reached[workers.iter().position(|&w| w == host).unwrap()] += 1;

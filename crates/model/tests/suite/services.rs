@@ -58,7 +58,7 @@ fn a_local_job_gets_results_from_its_switch_and_none_from_a_server() {
             "3 Gradient: {2} of {0, 1, 2} for all",
         ]
     );
-    assert_eq!(part.group().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(part.group().collect::<Vec<_>>(), [(1, 1), (2, 2), (3, 3)]);
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn two_units_add_their_own_workers_and_pass_the_others() {
         ]
     );
     // Results reach the other unit, too.
-    assert_eq!(upper.group().collect::<Vec<_>>(), [1, 2, 4]);
+    assert_eq!(upper.group().collect::<Vec<_>>(), [(1, 1), (2, 2), (4, 0)]);
     assert_eq!(
         listed(lower),
         [
@@ -216,7 +216,7 @@ proptest! {
                 let entry = memberships.get(&(switch, port, Kind::Parameter));
                 prop_assert_eq!(entry, Some(&Part::Distribute));
             }
-            for out in parts[&switch].group() {
+            for (out, _) in parts[&switch].group() {
                 match peer(switch, out) {
                     End::Host(host) => prop_assert!(reached.insert(host), "twice"),
                     End::Switch(next, into) => frames.push(((next, into), true)),

@@ -120,8 +120,8 @@ mod tests {
     use proptest::test_runner::{TestCaseResult, TestRunner};
     use tributary_wire::agg::Repr;
     use tributary_wire::{
-        AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Rack,
-        Sequence, emit_frame,
+        AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol,
+        Rack, Sequence, emit_frame,
     };
 
     use super::*;
@@ -271,6 +271,7 @@ mod tests {
                     sequence: Sequence(sequence),
                     bitmap: Bitmap(bitmap),
                     rack: Rack::NONE,
+                    audience: Audience::ALL,
                     index: AggregatorIndex(index),
                 };
                 let mut frame = Vec::new();

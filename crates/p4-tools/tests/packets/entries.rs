@@ -2,9 +2,9 @@
 
 use tributary_p4runtime::p4::config::v1::{P4Info, Preamble, action::Param};
 use tributary_p4runtime::p4::v1::{
-    Action, CounterEntry, DirectCounterEntry, Entity, FieldMatch, MeterConfig, MulticastGroupEntry,
-    PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update, action, entity,
-    field_match, packet_replication_engine_entry, replica, table_action, update,
+    Action, CloneSessionEntry, CounterEntry, DirectCounterEntry, Entity, FieldMatch, MeterConfig,
+    MulticastGroupEntry, PacketReplicationEngineEntry, Replica, TableAction, TableEntry, Update,
+    action, entity, field_match, packet_replication_engine_entry, replica, table_action, update,
 };
 
 use crate::frames::epoch;
@@ -36,6 +36,9 @@ pub(crate) enum Entry {
         rate: i64,
     },
     /// A multicast group with a copy per port.
+    Mirror {
+        port: u16,
+    },
     Group {
         group: u16,
         ports: Vec<u16>,
@@ -194,6 +197,12 @@ impl Entry {
         Self::Group { group, ports: ports.to_vec() }
     }
 
+    /// The session that sends the headers of results to a port, with the programs for Tofino: those are the first of a
+    /// frame, after three bytes of the mirror's.
+    pub(crate) fn mirror(port: u16) -> Self {
+        Self::Mirror { port }
+    }
+
     /// The update of this kind for the entry.
     pub(crate) fn update(&self, info: &P4Info, what: update::Type) -> Update {
         let entity = match self {
@@ -209,11 +218,27 @@ impl Entry {
                     ..table_entry(info, "limits.limits", &keys, "limits.limit", &[])
                 })
             }
+            Self::Mirror { port } => {
+                #[allow(deprecated, reason = "BMv2 knows no other form")]
+                let replica = Replica {
+                    port_kind: Some(replica::PortKind::EgressPort(u32::from(*port))),
+                    ..Replica::default()
+                };
+                let session = CloneSessionEntry {
+                    session_id: u32::from(*port) + 1,
+                    replicas: vec![replica],
+                    packet_length_bytes: 73,
+                    ..CloneSessionEntry::default()
+                };
+                entity::Entity::PacketReplicationEngineEntry(PacketReplicationEngineEntry {
+                    r#type: Some(packet_replication_engine_entry::Type::CloneSessionEntry(session)),
+                })
+            }
             Self::Group { group, ports } => {
                 #[allow(deprecated, reason = "BMv2 knows no other form")]
-                let replicas = ports.iter().map(|port| Replica {
+                let replicas = ports.iter().zip(1..).map(|(port, instance)| Replica {
                     port_kind: Some(replica::PortKind::EgressPort(u32::from(*port))),
-                    instance: 1,
+                    instance,
                     ..Replica::default()
                 });
                 let entry = MulticastGroupEntry {

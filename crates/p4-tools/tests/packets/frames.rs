@@ -19,6 +19,9 @@ pub(crate) const COLLISION: u8 = 2;
 pub(crate) const OVERFLOW: u8 = 4;
 pub(crate) const MARKED: u8 = 8;
 
+/// The bit of an audience that leaves one worker out.
+pub(crate) const ALL_BUT: u8 = 0x80;
+
 /// Codepoints of ECN.
 pub(crate) const NOT_CAPABLE: u8 = 0;
 pub(crate) const CAPABLE: u8 = 2;
@@ -40,6 +43,7 @@ pub(crate) const EPOCH: usize = 50;
 pub(crate) const SEQUENCE: usize = 54;
 pub(crate) const BITMAP: usize = 58;
 pub(crate) const RACK: usize = 62;
+pub(crate) const AUDIENCE: usize = 63;
 pub(crate) const INDEX: usize = 66;
 
 /// The run of a job that tests admit. It is unique per job, and its bytes are all different.
@@ -96,8 +100,9 @@ pub(crate) struct Frame {
     pub(crate) sequence: u32,
     pub(crate) bitmap: u32,
     pub(crate) rack: u8,
-    /// Three bytes.
-    pub(crate) reserved: u32,
+    pub(crate) audience: u8,
+    /// Two bytes.
+    pub(crate) reserved: u16,
     pub(crate) index: u32,
     pub(crate) values: Vec<i32>,
     /// Bytes after the IPv4 packet.
@@ -137,6 +142,7 @@ impl Frame {
             sequence: 0,
             bitmap: 0,
             rack: 0,
+            audience: 0,
             reserved: 0,
             index: 0,
             values: Vec::new(),
@@ -164,6 +170,11 @@ impl Frame {
         self
     }
 
+    pub(crate) fn audience(mut self, audience: u8) -> Self {
+        self.audience = audience;
+        self
+    }
+
     pub(crate) fn values(mut self, values: &[i32]) -> Self {
         self.values = values.to_vec();
         self
@@ -187,10 +198,12 @@ impl Frame {
         aggregation.extend(self.job.to_be_bytes());
         aggregation.extend(count.to_be_bytes());
         let epoch = self.epoch.unwrap_or(epoch(self.job));
-        let names = u32::from(self.rack) << 24 | self.reserved;
-        for word in [epoch, self.sequence, self.bitmap, names, self.index] {
+        for word in [epoch, self.sequence, self.bitmap] {
             aggregation.extend(word.to_be_bytes());
         }
+        aggregation.extend([self.rack, self.audience]);
+        aggregation.extend(self.reserved.to_be_bytes());
+        aggregation.extend(self.index.to_be_bytes());
         aggregation.extend(self.values.iter().flat_map(|value| value.to_be_bytes()));
 
         let mut udp = Vec::new();

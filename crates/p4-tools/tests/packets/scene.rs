@@ -124,6 +124,7 @@ pub(crate) fn hosts() -> Vec<Entry> {
     let ports: Vec<u16> = PORTS.collect();
     let mut entries: Vec<Entry> = ports.iter().map(|&port| Entry::host(mac(port), port)).collect();
     entries.push(Entry::group(FLOOD, &ports));
+    entries.extend(ports.into_iter().map(Entry::mirror));
     entries
 }
 

@@ -2,8 +2,8 @@
 
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence, WorkerIndex,
-    WorkerSet, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, Kind, Rack, Sequence,
+    WorkerIndex, WorkerSet, emit_frame,
 };
 
 use super::ParameterServer;
@@ -235,6 +235,7 @@ impl ParameterServer {
             sequence: Sequence(sequence),
             bitmap: Bitmap::EMPTY,
             rack: Rack::NONE,
+            audience: Audience::ALL,
             index: AggregatorIndex(0),
         }
     }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use tributary_wire::agg::{Repair, Repr};
 use tributary_wire::channel::{FromWorker, ToWorker, Values};
-use tributary_wire::{Flags, Kind, Round, Sequence, emit_frame};
+use tributary_wire::{Audience, Flags, Kind, Round, Sequence, emit_frame};
 
 use super::codec::{Encoding, Form, KindMismatch};
 use super::receive::Completion;
@@ -188,6 +188,7 @@ impl Worker {
             sequence: self.next_sequence(),
             bitmap: self.name.1,
             rack: self.name.0,
+            audience: Audience::ALL,
             index: self.fragments.index(self.fragments.next()),
         };
         emit_frame(frame, &self.envelope(), &repr);

@@ -187,6 +187,22 @@ impl Codec {
         }
     }
 
+    /// The rounding of the values of a fragment whose sums are for others.
+    pub(super) fn lost(
+        &self,
+        form: Form,
+        tensor: &Tensor,
+        fragment: usize,
+        range: Range<usize>,
+    ) -> Rounding {
+        match (tensor, form) {
+            (Tensor::F32(numbers), Form::Fixed { rung }) => {
+                self.rounding(&numbers[range], fragment, rung)
+            }
+            _ => Rounding::default(),
+        }
+    }
+
     /// Overwrites a fragment of a tensor with its sums. Returns the rounding of the values there.
     pub(super) fn decode(
         &self,

@@ -7,7 +7,7 @@
 //! result of that slot, it hands over the later one: all workers then have the requested result.
 
 use tributary_wire::agg::{Repair, Repaired, Repr};
-use tributary_wire::{Flags, Kind, Protocol, Round, emit_frame};
+use tributary_wire::{Audience, Flags, Kind, Protocol, Round, emit_frame};
 
 use super::Worker;
 use super::results::Results;
@@ -75,6 +75,7 @@ impl Worker {
             sequence: kept.sequence,
             bitmap: self.name.1,
             rack: self.name.0,
+            audience: Audience::ALL,
             // The aggregator and salt of the slot's next task, the current state of the slot.
             index: self.fragments.index(fragment),
         };

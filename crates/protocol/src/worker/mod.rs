@@ -56,14 +56,14 @@ use std::time::Duration;
 
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, HEADERS_LEN, Host, Kind, Protocol, Rack,
-    Round, Sequence, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Flags, HEADERS_LEN, Host, Kind,
+    Protocol, Rack, Round, Sequence, emit_frame,
 };
 
 pub use config::WorkerConfig;
 pub use delays::Delays;
 pub use report::{Event, Failure, ReassignError, Stats, SubmitError};
-pub use tensor::{Point, Scales, Tensor, TensorId, Terms};
+pub use tensor::{Exchange, Parts, Point, Scales, Tensor, TensorId, Terms};
 
 use crate::congestion::{Aimd, Controller, Dctcp, Room};
 use crate::numbering::Numbering;
@@ -112,6 +112,8 @@ pub struct Worker {
     numbering: Numbering,
     /// The headers of a gradient. The aggregation header differs between packets.
     headers: [u8; HEADERS_LEN],
+    /// Those of one without values.
+    headers_without_values: [u8; HEADERS_LEN],
     tensors: Tensors,
     fragments: Fragments,
     controller: Box<dyn Controller>,
@@ -162,7 +164,8 @@ impl Worker {
         config.validate()?;
         Ok(Self {
             numbering: Numbering::of(config.job.protocol),
-            headers: headers(&config),
+            headers: headers(&config, config.job.values_per_packet),
+            headers_without_values: headers(&config, 0),
             tensors: Tensors::new(&config),
             fragments: Fragments::new(&config.job, sendings_through(&config)),
             controller,
@@ -196,6 +199,7 @@ impl Worker {
     ///   SwitchML a number that is too large for the coarsest scale.
     /// - The job's sequence numbers are used up.
     /// - The worker has failed or is leaving.
+    /// - The tensor has [parts](Parts), and the job cannot exchange them.
     pub fn submit(&mut self, tensor: Tensor) -> Result<TensorId, SubmitError> {
         self.submit_with(tensor, Priority::LOWEST)
     }
@@ -216,7 +220,11 @@ impl Worker {
         if self.is_leaving() {
             return Err(SubmitError::Leaving);
         }
-        let id = self.tensors.submit(tensor, terms.into())?;
+        let terms = terms.into();
+        if terms.parts.is_some() && !self.config.job.exchanges_parts() {
+            return Err(SubmitError::Parts);
+        }
+        let id = self.tensors.submit(tensor, terms)?;
         self.deliver();
         Ok(id)
     }
@@ -240,7 +248,7 @@ impl Worker {
             return Ok(());
         }
         self.config.job.assignment = assignment;
-        self.headers = headers(&self.config);
+        self.write_headers();
         self.fragments.reassign(&self.config.job);
         Ok(())
     }
@@ -262,7 +270,7 @@ impl Worker {
             return Err(ReassignError::OneRun);
         }
         self.config.job.epoch = epoch;
-        self.headers = headers(&self.config);
+        self.write_headers();
         self.tensors.count_from_zero();
         self.fragments = Fragments::new(&self.config.job, sendings_through(&self.config));
         self.handover = Handover::of(&self.config.job);
@@ -364,6 +372,11 @@ impl Worker {
         self.numbering.sequence(Round::first(self.fragments.next()))
     }
 
+    fn write_headers(&mut self) {
+        self.headers = headers(&self.config, self.config.job.values_per_packet);
+        self.headers_without_values = headers(&self.config, 0);
+    }
+
     fn envelope(&self) -> Envelope {
         envelope(&self.config)
     }
@@ -390,8 +403,8 @@ fn envelope(config: &WorkerConfig) -> Envelope {
 }
 
 /// The headers of the worker's gradients, with an aggregation header to be overwritten.
-fn headers(config: &WorkerConfig) -> [u8; HEADERS_LEN] {
-    let JobConfig { protocol, job, epoch, values_per_packet: values, .. } = config.job;
+fn headers(config: &WorkerConfig, values: u16) -> [u8; HEADERS_LEN] {
+    let JobConfig { protocol, job, epoch, .. } = config.job;
     let repr = Repr {
         protocol,
         kind: Kind::Gradient,
@@ -403,6 +416,7 @@ fn headers(config: &WorkerConfig) -> [u8; HEADERS_LEN] {
         sequence: Sequence(0),
         bitmap: Bitmap(0),
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: AggregatorIndex(0),
     };
     let mut frame = Vec::new();

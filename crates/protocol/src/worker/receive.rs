@@ -74,6 +74,10 @@ impl Worker {
         if !self.has_shape(packet, (Rack::NONE, self.config.job.whole())) || !self.is_due(round) {
             return;
         }
+        if packet.values() == 0 && self.tensors.role(round.fragment).takes {
+            self.stats.rejected.wrong_values += 1;
+            return;
+        }
         if !self.fragments.agree(round.fragment, packet.index(), packet.priority()) {
             self.stats.rejected.wrong_index += 1;
             return;
@@ -105,10 +109,10 @@ impl Worker {
         }
     }
 
-    /// Whether a packet has V values and names these workers.
+    /// Whether a packet has V values, unless they are for others, and names these workers.
     fn has_shape(&mut self, packet: &Packet<&[u8]>, workers: (Rack, Bitmap)) -> bool {
         let rejected = &mut self.stats.rejected;
-        if packet.values() != self.config.job.values_per_packet {
+        if packet.values() != self.config.job.values_per_packet && packet.values() != 0 {
             rejected.wrong_values += 1;
         } else if (packet.rack(), packet.bitmap()) != workers {
             rejected.wrong_bitmap += 1;

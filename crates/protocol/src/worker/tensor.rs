@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tributary_wire::{Audience, WorkerIndex};
+
 use crate::buffer::Buffer;
 use crate::fixed::{Rounding, Scale, Threshold};
 use crate::priority::Priority;
@@ -122,6 +124,83 @@ impl Scales {
     }
 }
 
+/// A tensor that consists of equal parts, one for each worker, in their order. A part is of whole fragments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parts {
+    exchange: Exchange,
+    /// Of a part.
+    fragments: u32,
+    /// The fragment with which the tensor begins, if those before it were cut off.
+    first: u32,
+}
+
+/// What workers do with the parts of a tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exchange {
+    /// A worker gets the sums of its part. It keeps its own values of the others.
+    ReduceScatter,
+    /// A worker gives its part, and gets those of the others, bit by bit: what it has there does not matter.
+    /// For integers, of any magnitude.
+    AllGather,
+}
+
+/// A worker's role in a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Role {
+    /// Who needs the values of the result.
+    pub(super) audience: Audience,
+    /// Whether this worker has values to add.
+    pub(super) gives: bool,
+    /// Whether it needs the values of the result.
+    pub(super) takes: bool,
+}
+
+impl Role {
+    /// In a tensor without parts.
+    pub(super) const ALL: Self = Self { audience: Audience::ALL, gives: true, takes: true };
+}
+
+impl Parts {
+    /// Parts of so many fragments each.
+    #[must_use]
+    pub const fn new(exchange: Exchange, fragments: u32) -> Self {
+        Self { exchange, fragments, first: 0 }
+    }
+
+    /// The parts from a fragment on.
+    #[must_use]
+    pub const fn after(self, fragments: u32) -> Self {
+        Self { first: self.first + fragments, ..self }
+    }
+
+    /// What the workers do.
+    pub const fn exchange(&self) -> Exchange {
+        self.exchange
+    }
+
+    /// Whether so many fragments belong to the parts of `workers` workers.
+    pub(super) fn have(&self, fragments: u32, workers: u16) -> bool {
+        u64::from(self.first) + u64::from(fragments)
+            <= u64::from(self.fragments) * u64::from(workers)
+    }
+
+    /// The role of a worker of a job without racks.
+    pub(super) fn role(&self, fragment: usize, worker: WorkerIndex) -> Role {
+        let owner = (self.first as usize + fragment) / self.fragments as usize;
+        let is_own = owner == usize::from(worker.get());
+        // There are at most as many workers as positions.
+        let owner = owner as u8;
+        match self.exchange {
+            Exchange::ReduceScatter => {
+                Role { audience: Audience::only(owner), gives: true, takes: is_own }
+            }
+            Exchange::AllGather => {
+                Role { audience: Audience::all_but(owner), gives: is_own, takes: !is_own }
+            }
+        }
+    }
+}
+
 /// How a tensor is summed. All workers must submit a tensor on the same terms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Terms {
@@ -130,6 +209,8 @@ pub struct Terms {
     /// The fixed-point scales; `None` for the [configured](crate::WorkerConfig::scale) one. Integers have
     /// none.
     pub scales: Option<Scales>,
+    /// Its parts, if not all workers give and get all of it: with P4INC and SwitchML, in jobs that one switch serves.
+    pub parts: Option<Parts>,
     /// The [greatest magnitude](crate::fixed::greatest) of the elements, if it is known: it is not computed
     /// again then.
     pub greatest: Option<f32>,
@@ -137,7 +218,7 @@ pub struct Terms {
 
 impl From<Priority> for Terms {
     fn from(priority: Priority) -> Self {
-        Self { priority, scales: None, greatest: None }
+        Self { priority, scales: None, parts: None, greatest: None }
     }
 }
 

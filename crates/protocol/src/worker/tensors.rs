@@ -6,7 +6,10 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use tributary_wire::WorkerIndex;
+
 use super::codec::{Codec, Encoding, Form, KindMismatch};
+use super::tensor::{Exchange, Parts, Role};
 use super::{SubmitError, Tensor, TensorId, Terms, WorkerConfig};
 use crate::fixed::Rounding;
 use crate::numbering::Numbering;
@@ -18,6 +21,7 @@ struct Queued {
     tensor: Tensor,
     priority: Priority,
     codec: Codec,
+    parts: Option<Parts>,
     /// Its first fragment.
     first: u32,
     /// Number of fragments without a result.
@@ -27,6 +31,11 @@ struct Queued {
 }
 
 impl Queued {
+    fn role(&self, fragment: u32, worker: WorkerIndex) -> Role {
+        let at = (fragment - self.first) as usize;
+        self.parts.map_or(Role::ALL, |parts| parts.role(at, worker))
+    }
+
     /// The position of one of its fragments in the tensor, and the range of its elements: V elements, or
     /// fewer in the last fragment.
     fn place(&self, fragment: u32, values: usize) -> (usize, Range<usize>) {
@@ -41,6 +50,10 @@ pub(super) struct Tensors {
     /// At the configured scale.
     codec: Codec,
     values_per_packet: usize,
+    /// This worker, and how many there are.
+    worker: (WorkerIndex, u16),
+    /// Number of queued tensors that have parts.
+    divided: usize,
     /// The largest number of fragments of a job.
     fragments: u32,
     next_id: u64,
@@ -54,6 +67,8 @@ impl Tensors {
             queue: VecDeque::new(),
             codec: Codec::new(config),
             values_per_packet: config.job.values_per_packet.into(),
+            worker: (config.index, config.job.workers()),
+            divided: 0,
             fragments: Numbering::of(config.job.protocol).fragments(),
             next_id: 0,
             end: 0,
@@ -76,22 +91,44 @@ impl Tensors {
     }
 
     pub(super) fn submit(&mut self, tensor: Tensor, terms: Terms) -> Result<TensorId, SubmitError> {
-        let Terms { priority, scales, greatest } = terms;
+        let Terms { priority, scales, parts, greatest } = terms;
         let codec = match scales {
             Some(scales) => self.codec.at(scales),
             None => self.codec.clone(),
         };
-        codec.check(&tensor, greatest, self.values_per_packet)?;
+        match parts.map(|parts| parts.exchange()) {
+            Some(Exchange::AllGather) if matches!(tensor, Tensor::F32(_)) => {
+                return Err(SubmitError::Parts);
+            }
+            // Bits are not added.
+            Some(Exchange::AllGather) => {}
+            Some(Exchange::ReduceScatter) | None => {
+                codec.check(&tensor, greatest, self.values_per_packet)?;
+            }
+        }
         let needed = tensor.len().div_ceil(self.values_per_packet) as u64;
         let left = self.fragments - self.end;
         let missing = match u32::try_from(needed) {
             Ok(needed) if needed <= left => needed,
             _ => return Err(SubmitError::SequencesExhausted { needed, left }),
         };
+        if parts.is_some_and(|parts| !parts.have(missing, self.worker.1)) {
+            return Err(SubmitError::Parts);
+        }
+        self.divided += usize::from(parts.is_some());
         let id = TensorId(self.next_id);
         self.next_id += 1;
         let (first, rounding) = (self.end, Rounding::default());
-        self.queue.push_back(Queued { id, tensor, priority, codec, first, missing, rounding });
+        self.queue.push_back(Queued {
+            id,
+            tensor,
+            priority,
+            codec,
+            parts,
+            first,
+            missing,
+            rounding,
+        });
         self.end += missing;
         Ok(id)
     }
@@ -99,6 +136,15 @@ impl Tensors {
     /// The priority of a fragment without a result.
     pub(super) fn priority(&self, fragment: u32) -> Priority {
         self.find(fragment).map_or(Priority::LOWEST, |at| self.queue[at].priority)
+    }
+
+    /// This worker's role in a fragment without a result.
+    pub(super) fn role(&self, fragment: u32) -> Role {
+        // Nearly always there are no parts.
+        if self.divided == 0 {
+            return Role::ALL;
+        }
+        self.find(fragment).map_or(Role::ALL, |at| self.queue[at].role(fragment, self.worker.0))
     }
 
     /// Writes a fragment's values into a payload, and zeros after the last value of a tensor.
@@ -118,8 +164,8 @@ impl Tensors {
         queued.codec.encode(&queued.tensor, at, range, form, values)
     }
 
-    /// Overwrites a fragment's values with its sums. Returns the values' rounding. Call it once per
-    /// fragment.
+    /// Overwrites a fragment's values with its sums, if this worker needs them. Returns the values' rounding. Call
+    /// it once per fragment.
     pub(super) fn store(
         &mut self,
         fragment: u32,
@@ -131,8 +177,12 @@ impl Tensors {
             return Ok(Rounding::default());
         };
         let queued = &mut self.queue[at];
+        let takes = queued.role(fragment, self.worker.0).takes;
         let (at, range) = queued.place(fragment, self.values_per_packet);
-        let rounding = queued.codec.decode(payload, form, &mut queued.tensor, at, range)?;
+        let rounding = match takes {
+            true => queued.codec.decode(payload, form, &mut queued.tensor, at, range)?,
+            false => queued.codec.lost(form, &queued.tensor, at, range),
+        };
         queued.rounding += rounding;
         queued.missing -= 1;
         Ok(rounding)
@@ -147,6 +197,7 @@ impl Tensors {
     /// Removes the first tensor if its sums are complete.
     pub(super) fn pop_done(&mut self) -> Option<(TensorId, Tensor, Rounding)> {
         let done = self.queue.pop_front_if(|queued| queued.missing == 0)?;
+        self.divided -= usize::from(done.parts.is_some());
         Some((done.id, done.tensor, done.rounding))
     }
 
@@ -162,7 +213,7 @@ impl Tensors {
 mod tests {
     use std::num::NonZeroU32;
 
-    use tributary_wire::{Epoch, Host, JobId, Protocol, WorkerIndex};
+    use tributary_wire::{Epoch, Host, JobId, Protocol};
 
     use super::*;
     use crate::fixed::Scale;

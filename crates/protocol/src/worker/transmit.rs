@@ -61,6 +61,7 @@ impl Worker {
     /// worker has failed.
     fn send(&mut self, now: Time, fragment: u32, frame: &mut Vec<u8>) -> bool {
         let sending = self.fragments.sending(fragment);
+        let role = self.tensors.role(fragment);
         let mut repr = Repr {
             protocol: self.config.job.protocol,
             kind: Kind::Gradient,
@@ -68,10 +69,11 @@ impl Worker {
             priority: self.priority(fragment),
             job: self.config.job.job,
             epoch: self.config.job.epoch,
-            values: self.config.job.values_per_packet,
+            values: if role.gives { self.config.job.values_per_packet } else { 0 },
             sequence: self.numbering.sequence(sending.round),
             bitmap: self.name.1,
             rack: self.name.0,
+            audience: role.audience,
             index: sending.index,
         };
         if sending.repeated && self.channel.is_some() {
@@ -147,8 +149,11 @@ impl Worker {
         // The content of the last frame is overwritten, not cleared before.
         frame.resize(frame_len(repr.values), 0);
         let (headers, payload) = frame.split_first_chunk_mut().expect("it has all headers");
-        *headers = self.headers;
+        *headers = if repr.values == 0 { self.headers_without_values } else { self.headers };
         repr.emit(headers.last_chunk_mut().expect("the aggregation header is the last"));
+        if payload.is_empty() {
+            return Ok(Encoding::Fixed);
+        }
         self.tensors.encode(fragment, form, payload)
     }
 }

@@ -7,7 +7,9 @@ use tributary_model::{Aggregation, HostId, JobSpec, LinkId, circuits::Circuits, 
 use tributary_protocol::{Assignment, ParameterServer, Rate};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
-use tributary_wire::{AggregatorIndex, Ecn, Envelope, Flags, Host, Round, emit_frame, values};
+use tributary_wire::{
+    AggregatorIndex, Audience, Ecn, Envelope, Flags, Host, Round, emit_frame, values,
+};
 
 use super::{Error, Run};
 
@@ -239,6 +241,7 @@ impl Run<'_> {
             sequence: Round::first(fragment).sequence(),
             bitmap,
             rack,
+            audience: Audience::ALL,
             index: place,
         };
         let server =

@@ -1,6 +1,7 @@
 //! Programs with a fault, which the search must find.
 
 use tributary_controller::programs::Source;
+use tributary_protocol::Exchange;
 
 use crate::cases::{NO_FAULTS, ONE, TWO, esa, search};
 use crate::model::Bounds;
@@ -174,4 +175,27 @@ fn a_version_that_does_not_answer_never_repairs_a_result() {
     );
     let found = found(STATIC, NO_FAULTS, &source);
     assert!(found.contains("fair runs complete"), "{found}");
+}
+
+/// What a worker does not send is not zero at the switch.
+#[test]
+fn zeros_that_are_not_sent_are_ones() {
+    let source = broken_of("p4inc", "include/audiences.p4", "values.v##i = 0;", "values.v##i = 1;");
+    let setting = Setting { parts: Some(Exchange::AllGather), ..LOCAL };
+    assert!(found(setting, NO_FAULTS, &source).contains("I1"));
+}
+
+/// Values that the wrong workers get cost time only: the others ask for them.
+#[test]
+fn values_that_are_left_out_wrongly_are_asked_for() {
+    let source = broken_of(
+        "p4inc",
+        "include/v1model/egress.p4",
+        "!= 0) == (named == replica)) {",
+        "!= 0) != (named == replica)) {",
+    );
+    for exchange in [Exchange::ReduceScatter, Exchange::AllGather] {
+        let setting = Setting { parts: Some(exchange), ..LOCAL };
+        assert_eq!(search("values left out wrongly", setting, TIMER, &source), None);
+    }
 }

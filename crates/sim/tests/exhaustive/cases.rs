@@ -50,6 +50,7 @@ pub(crate) const ONE: Setting = Setting {
     late_starts: false,
     leave: false,
     deaf: false,
+    parts: None,
     again: None,
 };
 

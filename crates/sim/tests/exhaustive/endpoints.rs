@@ -7,10 +7,9 @@ use std::time::Duration;
 
 use tributary_protocol::congestion::Controller;
 use tributary_protocol::esa::{AgentJob, Backend, ToPeer};
-use tributary_protocol::priority::Priority;
 use tributary_protocol::{
-    Endpoint, ParameterServer, PsConfig, Recovery, Tensor, Time, Timing, Worker, WorkerConfig,
-    worker,
+    Endpoint, ParameterServer, PsConfig, Recovery, Tensor, Terms, Time, Timing, Worker,
+    WorkerConfig, worker,
 };
 use tributary_wire::Sequence;
 use tributary_wire::channel::{FromWorker, ToWorker};
@@ -70,7 +69,7 @@ impl<M> Default for Output<M> {
 pub(crate) struct Labourer {
     worker: Worker,
     now: Time,
-    tensors: Vec<(Tensor, Priority)>,
+    tensors: Vec<(Tensor, Terms)>,
     sums: Vec<Tensor>,
     leaves: bool,
 }
@@ -79,7 +78,7 @@ impl Labourer {
     /// A worker with tensors of one fragment each to submit, and their expected sums.
     pub(crate) fn new(
         config: WorkerConfig,
-        tensors: Vec<(Tensor, Priority)>,
+        tensors: Vec<(Tensor, Terms)>,
         sums: Vec<Tensor>,
         leaves: bool,
     ) -> Self {
@@ -115,8 +114,8 @@ impl Labourer {
     }
 
     pub(crate) fn submit(&mut self) -> Output<FromWorker> {
-        for (tensor, priority) in std::mem::take(&mut self.tensors) {
-            self.worker.submit_with(tensor, priority).expect("tensors that can be summed");
+        for (tensor, terms) in std::mem::take(&mut self.tensors) {
+            self.worker.submit_with(tensor, terms).expect("tensors that can be summed");
         }
         if self.leaves {
             self.worker.leave();

@@ -61,7 +61,7 @@ pub(crate) enum Passed {
 #[derive(Debug)]
 struct Device {
     switch: Switch,
-    groups: BTreeMap<u16, Vec<u16>>,
+    groups: BTreeMap<u16, Vec<(u16, u8)>>,
 }
 
 /// All switches.
@@ -340,7 +340,7 @@ impl Hardware {
         } else {
             let ports = match ingress.verdict {
                 Verdict::Drop => Vec::new(),
-                Verdict::Unicast(port) => vec![port],
+                Verdict::Unicast(port) => vec![(port, 0)],
                 Verdict::Multicast(group) => {
                     device.groups.get(&group).cloned().expect("a group of a job")
                 }
@@ -351,10 +351,11 @@ impl Hardware {
             let instance = if multicast { Instance::Replication } else { Instance::Normal };
             let mut out = Vec::new();
             let mut around = None;
-            for port in ports {
+            for (port, number) in ports {
                 let mut copy = pipeline.new_packet();
                 copy.copy_from(&packet);
-                let input = EgressInput { port, instance, ..EgressInput::default() };
+                let rid = number.into();
+                let input = EgressInput { port, rid, instance, ..EgressInput::default() };
                 let mut frame = Vec::new();
                 let egress = pipeline.egress(&mut copy, &input, &mut frame);
                 if egress.recirculate {

@@ -12,6 +12,9 @@
 //! | SwitchML, 2 workers × 3 fragments, 1 slot | 3 | 3 | 120 975 | 889 635 | 21 |
 //! | SwitchML, 2 workers × 3 fragments, 2 slots | 2 | 1 | 67 904 | 386 829 | 17 |
 //! | SwitchML, 2 workers × 2 fragments at 2 and 3 scales, 1 slot | 2 | 2 | 37 601 | 208 391 | 26 |
+//! | local, 2 workers × 3 fragments that are scattered, or gathered, window 1 | 2 | 2 | 11 596 | 57 183 | 18 |
+//! | local, 3 workers × 3 fragments, otherwise the same | 1 | 1 | 5 908 | 22 804 | 21 |
+//! | SwitchML, 2 workers × 3 fragments that are scattered, or gathered, 1 slot | 2 | 2 | 21 927 | 114 871 | 18 |
 //! | 2 + 1 workers in 2 units × 2 fragments, window 1, 1 aggregator | 0 | 1 | 30 037 | 111 142 | 38 |
 //! | the same (on demand, 56 s) | 1 | 1 | 2 093 343 | 10 496 649 | 48 |
 //! | 2 + 2 workers, otherwise the same | 1 | 0 | 112 186 | 491 979 | 46 |
@@ -21,6 +24,8 @@
 //! | the same, up to 11 steps | 1 | 1 | 132 590 | 529 561 | 11 |
 //!
 //! In the last three the window is larger than the segment, so rounds come too early.
+
+use tributary_protocol::Exchange;
 
 use crate::cases::{NO_FAULTS, ONE, holds};
 use crate::model::Bounds;
@@ -84,6 +89,28 @@ fn values_too_large_for_the_scale() {
     for (duplicates, timers) in [(0, 0), (1, 1), (2, 2)] {
         holds(name, setting, faults(duplicates, timers));
     }
+}
+
+/// Each worker gets the sums of its fragments, or what their owners have.
+#[test]
+fn parts_of_tensors() {
+    for exchange in [Exchange::ReduceScatter, Exchange::AllGather] {
+        for (protocol, setting) in [("p4inc", LOCAL), ("switchml", STATIC)] {
+            let setting = Setting { parts: Some(exchange), ..setting };
+            let name = format!("{protocol}, {exchange:?}, 2 workers × 3 fragments");
+            for (duplicates, timers) in [(0, 0), (1, 1), (2, 2)] {
+                holds(&name, setting, faults(duplicates, timers));
+            }
+            let setting = Setting { workers: &[3], ..setting };
+            let name = format!("{protocol}, {exchange:?}, 3 workers × 3 fragments");
+            for (duplicates, timers) in [(0, 0), (1, 1)] {
+                holds(&name, setting, faults(duplicates, timers));
+            }
+        }
+    }
+    let scattered = Some(Exchange::ReduceScatter);
+    let setting = Setting { too_great: true, priorities: &[&[1, 1]], parts: scattered, ..LOCAL };
+    holds("scattered, 2 workers × 2 fragments at 2 and 3 scales", setting, faults(1, 1));
 }
 
 #[test]

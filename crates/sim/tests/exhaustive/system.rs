@@ -12,12 +12,14 @@ use tributary_model::{
 };
 use tributary_protocol::esa::AgentJob;
 use tributary_protocol::priority::Priority;
-use tributary_protocol::{ConfigError, JobConfig, ParameterServer, PsConfig, Recovery, Tensor};
+use tributary_protocol::{
+    ConfigError, Exchange, JobConfig, ParameterServer, Parts, PsConfig, Recovery, Tensor, Terms,
+};
 use tributary_wire::agg::Repr;
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Protocol, Rack,
-    Sequence, WorkerIndex, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Protocol,
+    Rack, Sequence, WorkerIndex, emit_frame,
 };
 
 use crate::endpoints::{Labourer, Office, Output, is_something, timing};
@@ -61,6 +63,8 @@ pub(crate) struct Setting {
     pub(crate) leave: bool,
     /// Whether workers ignore channel messages: a fault that the search must find.
     pub(crate) deaf: bool,
+    /// What workers do with parts of tensors: fragment *n* is worker *n*'s, and so on in turns.
+    pub(crate) parts: Option<Exchange>,
     /// Whether the second job is a later run of the first.
     pub(crate) again: Option<Again>,
 }
@@ -322,11 +326,22 @@ impl System {
         );
         config.timing = timing(self.setting.recovery);
         let layers = self.setting.priorities[job];
-        let priority = |sequence: usize| Priority::new(layers[sequence]).expect("a priority");
-        let tensors = (0..layers.len())
-            .map(|sequence| (self.tensor(job, sequence, worker..worker + 1), priority(sequence)));
-        let everyone = 0..place.hosts.len();
-        let sums = (0..layers.len()).map(|sequence| self.tensor(job, sequence, everyone.clone()));
+        let workers = place.hosts.len();
+        let terms = |sequence: usize| {
+            let priority = Priority::new(layers[sequence]).expect("a priority");
+            let part = |exchange| Parts::new(exchange, 1).after((sequence % workers) as u32);
+            Terms { parts: self.setting.parts.map(part), ..priority.into() }
+        };
+        let own = |sequence| self.tensor(job, sequence, worker..worker + 1);
+        let tensors = (0..layers.len()).map(|sequence| (own(sequence), terms(sequence)));
+        let sums = (0..layers.len()).map(|sequence| {
+            let owner = sequence % workers;
+            match self.setting.parts {
+                Some(Exchange::ReduceScatter) if owner != worker => own(sequence),
+                Some(Exchange::AllGather) => self.tensor(job, sequence, owner..owner + 1),
+                _ => self.tensor(job, sequence, 0..workers),
+            }
+        });
         Labourer::new(config, tensors.collect(), sums.collect(), self.setting.leave)
     }
 
@@ -417,6 +432,7 @@ impl System {
             sequence,
             bitmap,
             rack,
+            audience: Audience::ALL,
             index: other.config.tasks().index(sequence),
         };
         debug_assert_eq!(repr.index, AggregatorIndex(0));

@@ -13,8 +13,8 @@ use tributary_sim::{Act, Held, Inputs, Options, Outcome, Process, Program, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::{FromWorker, Role, Values};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, JobId, Protocol, Rack, Sequence, WorkerIndex,
-    emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, JobId, Protocol, Rack, Sequence,
+    WorkerIndex, emit_frame,
 };
 
 use crate::exact::{check_exact, describe};
@@ -189,6 +189,7 @@ fn packet(scenario: &Scenario, worker: usize, kind: Kind, priority: u8, sequence
         sequence: Sequence(sequence),
         bitmap: Bitmap::of(worker as u8),
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: AggregatorIndex(0),
     };
     let mut frame = Vec::new();

@@ -11,7 +11,7 @@ use tributary_protocol::Tensor;
 use tributary_sim::{Options, Outcome, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, Rack, Sequence, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, Rack, Sequence, emit_frame,
 };
 
 use crate::cases::{inputs, packets, program, scenario};
@@ -153,6 +153,7 @@ impl Attack {
             sequence: Sequence(if rounds { 0 } else { 1_000_000 + number }),
             bitmap: if kind == Kind::Gradient { Bitmap::of(1) } else { Bitmap(0b11) },
             rack: Rack::NONE,
+            audience: Audience::ALL,
             index: AggregatorIndex(index),
         };
         let mut frame = Vec::new();

@@ -8,7 +8,8 @@ use tributary_protocol::{Mode, Tensor, Time};
 use tributary_sim::{Act, Inputs, Options, Outcome, Process, Run};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Rack, Round, Service, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, JobId, Rack, Round, Service,
+    emit_frame,
 };
 
 use crate::cases::{bombard, inputs, packets, program, scenario};
@@ -352,6 +353,7 @@ fn packet(scenario: &Scenario, job: usize, kind: Kind, service: Service, index: 
         sequence: Round::first(index).sequence(),
         bitmap: if kind == Kind::Gradient { Bitmap::of(0) } else { everyone },
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: AggregatorIndex(index),
     };
     let worker = scenario.network.topology.host(own.workers[0]).address;

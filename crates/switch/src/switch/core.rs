@@ -258,7 +258,8 @@ impl Core {
 
     /// See [`super::Switch::transmit`].
     pub(crate) fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
-        for _ in 0..self.queue_depth(port) {
+        // A packet may leave a mirrored copy of itself in the queue; copies of copies are for another call.
+        for _ in 0..2 * self.queue_depth(port) {
             match self.step_egress(now_us, port, frame) {
                 Some(true) => return true,
                 Some(false) => {}

@@ -2,7 +2,8 @@
 
 use super::{Flags, Kind, Protocol, Repair, Repaired};
 use crate::{
-    AggregatorIndex, Bitmap, Epoch, Error, JobId, POSITIONS_MAX, Rack, Round, Sequence, Service,
+    AggregatorIndex, Audience, Bitmap, Epoch, Error, JobId, POSITIONS_MAX, Rack, Round, Sequence,
+    Service,
 };
 
 /// Length of the header in bytes.
@@ -32,8 +33,10 @@ pub mod field {
     pub const BITMAP: Range<usize> = 16..20;
     /// Rack.
     pub const RACK: usize = 20;
+    /// Who needs the values of the result.
+    pub const AUDIENCE: usize = 21;
     /// Reserved: zero.
-    pub const RESERVED: Range<usize> = 21..24;
+    pub const RESERVED: Range<usize> = 22..24;
     /// Aggregator.
     pub const INDEX: Range<usize> = 24..28;
 }
@@ -55,7 +58,8 @@ pub struct Repr {
     /// The run of the job that the packet belongs to. In ATP and ESA, a Sweep frees the aggregators
     /// of this run.
     pub epoch: Epoch,
-    /// Number of values that follow; zero if and only if the kind carries no values.
+    /// Number of values that follow; zero if the kind carries no values, or if they are zeros of a worker that
+    /// has nothing to add, or of no use to the receiver.
     pub values: u16,
     /// Fragment; in P4INC and SwitchML the [round](Self::round); in Sweep a nonce.
     pub sequence: Sequence,
@@ -66,6 +70,8 @@ pub struct Repr {
     pub bitmap: Bitmap,
     /// Whether the bitmap names positions of the job, or workers of one rack.
     pub rack: Rack,
+    /// Who needs the values of the fragment's result.
+    pub audience: Audience,
     /// Aggregator; in Sweep the next cell.
     pub index: AggregatorIndex,
 }
@@ -106,6 +112,7 @@ impl Repr {
         header[field::SEQUENCE].copy_from_slice(&self.sequence.0.to_be_bytes());
         header[field::BITMAP].copy_from_slice(&self.bitmap.0.to_be_bytes());
         header[field::RACK] = self.rack.0;
+        header[field::AUDIENCE] = self.audience.byte();
         header[field::RESERVED].fill(0);
         header[field::INDEX].copy_from_slice(&self.index.0.to_be_bytes());
     }
@@ -115,8 +122,8 @@ impl Repr {
     pub(super) fn decode(header: &[u8; HEADER_LEN]) -> Result<Self, Error> {
         let [protocol, kind, flags, priority, j0, j1, v0, v1, rest @ ..] = *header;
         let [e0, e1, e2, e3, s0, s1, s2, s3, b0, b1, b2, b3, rest @ ..] = rest;
-        let [rack, r0, r1, r2, i0, i1, i2, i3] = rest;
-        let reserved = u32::from_be_bytes([0, r0, r1, r2]);
+        let [rack, audience, r0, r1, i0, i1, i2, i3] = rest;
+        let reserved = u16::from_be_bytes([r0, r1]);
         let repr = Self {
             protocol: Protocol::from_byte(protocol).ok_or(Error::Protocol(protocol))?,
             kind: Kind::from_byte(kind).ok_or(Error::Kind(kind))?,
@@ -128,6 +135,7 @@ impl Repr {
             sequence: Sequence(u32::from_be_bytes([s0, s1, s2, s3])),
             bitmap: Bitmap(u32::from_be_bytes([b0, b1, b2, b3])),
             rack: Rack(rack),
+            audience: Audience::from_byte(audience).ok_or(Error::Audience(audience))?,
             index: AggregatorIndex(u32::from_be_bytes([i0, i1, i2, i3])),
         };
         if rack > POSITIONS_MAX {
@@ -136,7 +144,8 @@ impl Repr {
         if reserved != 0 {
             return Err(Error::Reserved(reserved));
         }
-        if repr.kind.has_values() == (repr.values == 0) {
+        let may_lack = repr.kind.may_lack_values() && repr.audience != Audience::ALL;
+        if repr.kind.has_values() == (repr.values == 0) && !may_lack {
             return Err(Error::Values { kind: repr.kind, values: repr.values });
         }
         Ok(repr)

@@ -52,8 +52,13 @@ impl Kind {
         }
     }
 
-    /// Whether values follow the header.
+    /// Whether values follow the header, unless they are of no use to the receiver.
     pub const fn has_values(self) -> bool {
         !matches!(self, Self::Query | Self::Sweep)
+    }
+
+    /// Whether the values can be left out, if the result is not for [all](crate::Audience::ALL).
+    pub const fn may_lack_values(self) -> bool {
+        matches!(self, Self::Gradient | Self::Parameter)
     }
 }

@@ -7,12 +7,13 @@
 //! | 2 | 1 | flags | [`Flags`] |
 //! | 3 | 1 | priority | priority of an ESA gradient, or its [`Repair`]; in P4INC and SwitchML the [`Service`]; in ATP the salt of the slot |
 //! | 4 | 2 | job | never zero |
-//! | 6 | 2 | values | number V of 32-bit values that follow; zero in Query and Sweep |
+//! | 6 | 2 | values | number V of 32-bit values that follow; zero in Query and Sweep, and where they are of no use |
 //! | 8 | 4 | epoch | the [run](Epoch) of the job, never zero |
 //! | 12 | 4 | sequence | number of the fragment; in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
 //! | 16 | 4 | bitmap | [`Repr::bitmap`] |
 //! | 20 | 1 | rack | whose contributions the bitmap names: [`Rack`] |
-//! | 21 | 3 | | reserved: zero |
+//! | 21 | 1 | audience | who needs the values of the result: [`Audience`] |
+//! | 22 | 2 | | reserved: zero |
 //! | 24 | 4 | index | aggregator; in Sweep the next cell |
 //!
 //! The same header as P4 declares it:
@@ -29,7 +30,8 @@
 //!     bit<32> sequence;
 //!     bit<32> bitmap;
 //!     bit<8>  rack;
-//!     bit<24> reserved;
+//!     bit<8>  audience;
+//!     bit<16> reserved;
 //!     bit<32> index;
 //! }
 //! ```
@@ -44,8 +46,8 @@ use std::net::Ipv4Addr;
 
 use crate::values::{read_f32, read_i32};
 use crate::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac, Rack,
-    Round, Sequence, Service, ethernet, ipv4, udp,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac,
+    Rack, Round, Sequence, Service, ethernet, ipv4, udp,
 };
 
 pub use flags::Flags;
@@ -147,6 +149,11 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Rack.
     pub fn rack(&self) -> Rack {
         self.repr.rack
+    }
+
+    /// Who needs the values of the result.
+    pub fn audience(&self) -> Audience {
+        self.repr.audience
     }
 
     /// Aggregator.

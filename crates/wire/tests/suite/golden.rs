@@ -8,8 +8,8 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::golden::{self, VECTORS, Vector};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol, Rack, Round,
-    Sequence, Service, emit_frame, values,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Mac, Protocol,
+    Rack, Round, Sequence, Service, emit_frame, values,
 };
 
 const RESEND: Flags = Flags::RESEND;
@@ -163,6 +163,7 @@ fn vectors_decode_to_the_described_packets() {
             },
             bitmap: Bitmap(*bitmap),
             rack: if name == "query_of_rack" { Rack(3) } else { Rack::NONE },
+            audience: Audience::ALL,
             index: AggregatorIndex(match name {
                 "sweep" => 0,
                 "sweep_done" => 4096,

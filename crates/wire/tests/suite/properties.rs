@@ -6,8 +6,8 @@ use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use tributary_wire::agg::{self, Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, Flags, HEADERS_LEN, Host, JobId, Kind,
-    Mac, Protocol, Rack, Sequence, VALUES_MAX, emit_frame, golden, ipv4, values,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Error, Flags, HEADERS_LEN, Host,
+    JobId, Kind, Mac, Protocol, Rack, Sequence, VALUES_MAX, emit_frame, golden, ipv4, values,
 };
 
 fn host() -> impl Strategy<Value = Host> {
@@ -47,6 +47,7 @@ fn repr() -> impl Strategy<Value = Repr> {
                 sequence: Sequence(sequence),
                 bitmap: Bitmap(bitmap),
                 rack: Rack::NONE,
+                audience: Audience::ALL,
                 index: AggregatorIndex(index),
             }
         },

@@ -104,12 +104,15 @@ apply {
     // For the egress.
     hdr.bridge.setValid();
     hdr.bridge.unused = 0;
+    hdr.bridge.shortened = 0;
     hdr.bridge.flooded = 0;
     hdr.bridge.port = meta.port;
+    hdr.bridge.audience = 0;
 
     screening.apply(hdr, from_parser, meta);
     limits.apply(hdr, meta);
     if (hdr.aggregation.isValid()) {
+        fill.apply(hdr);
         membership.apply(hdr, meta);
         services.apply(hdr, meta);
         workers.apply(hdr, meta);
@@ -233,6 +236,7 @@ apply {
         for_tm.ucast_egress_port = RECIRCULATION_PORT;
     } else if (meta.result == 1) {
         announce.apply(hdr);
+        hdr.bridge.audience = hdr.aggregation.audience;
         for_tm.mcast_grp_a = meta.group;
     } else if (meta.forward == 1) {
         forwarding.apply(hdr, for_deparser, for_tm);

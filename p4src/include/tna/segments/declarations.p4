@@ -3,6 +3,7 @@
 
 Screening() screening;
 Limits() limits;
+Fill() fill;
 Membership() membership;
 Workers() workers;
 Services() services;

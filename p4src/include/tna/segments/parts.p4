@@ -9,6 +9,9 @@
 #ifndef SEGMENTS_PARTS_P4
 #define SEGMENTS_PARTS_P4
 
+// Results may be for some of the workers.
+#define AUDIENCES
+
 // As many as one pass through the stages can add.
 #ifndef VALUES
 #define VALUES 32
@@ -30,6 +33,7 @@
 #include "../workers.p4"
 #include "../../services.p4"
 #include "../../answers.p4"
+#include "../../audiences.p4"
 #include "../outcomes.p4"
 #include "../aggregator/rounds.p4"
 #include "../aggregator/flags.p4"

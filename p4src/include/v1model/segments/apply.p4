@@ -19,6 +19,7 @@ apply {
     screening.apply(hdr, standard, PROTOCOL, meta);
     limits.apply(hdr, meta);
     if (meta.ours == 1) {
+        fill.apply(hdr);
         membership.apply(hdr, meta);
     }
     if (meta.ours == 1 || meta.access == access_t.SWEEP) {

@@ -4,6 +4,7 @@
 
 Screening() screening;
 Limits() limits;
+Fill() fill;
 Membership() membership;
 Services() services;
 Rounds() rounds;

@@ -4,6 +4,9 @@
 #ifndef SEGMENTS_PARTS_P4
 #define SEGMENTS_PARTS_P4
 
+// Results may be for some of the workers.
+#define AUDIENCES
+
 #include "../../sizes.p4"
 #include "../../types.p4"
 #include "../target.p4"
@@ -18,6 +21,7 @@
 #include "../../limits.p4"
 #include "../../services.p4"
 #include "../../answers.p4"
+#include "../../audiences.p4"
 #include "../outcomes.p4"
 #include "../aggregator/rounds.p4"
 #include "../aggregator/flags.p4"

@@ -23,8 +23,8 @@ use tributary_p4runtime::p4::v1::{
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::agg::Repr;
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, JobId, Kind, Protocol, Rack, Segment,
-    Sequence, Service, emit_frame,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Flags, JobId, Kind, Protocol, Rack,
+    Segment, Sequence, Service, emit_frame,
 };
 
 pub(crate) use failures::{
@@ -206,6 +206,7 @@ pub(crate) fn gradient(scenario: &Scenario, worker: u8, sequence: u32, index: u3
         sequence: Sequence(sequence),
         bitmap: Bitmap(1 << worker),
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: AggregatorIndex(index),
     };
     let mut frame = Vec::new();

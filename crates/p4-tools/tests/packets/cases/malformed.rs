@@ -95,13 +95,16 @@ fn unused_flag_bits() {
     cell_is_free(&mut lab, 3);
 }
 
-/// The bytes behind the rack must be zero.
+/// The bytes behind the rack must be zero: in ATP all results are for all.
 fn reserved_bytes() {
     let mut lab = rack(Build::PATIENT);
     let x = values(&lab, 1);
     for bit in 0..24 {
         for (port, frame) in [(1, A.gradient(0, 7, 3, &x)), (PS, A.parameter(7, 3, &x))] {
-            let frame = frame.with(|f| f.reserved = 1 << bit);
+            let frame = frame.with(|f| match bit {
+                0..16 => f.reserved = 1 << bit,
+                _ => f.audience = 1 << (bit - 16),
+            });
             lab.check_gone(port, &frame.bytes(), (NO_JOB, Malformed));
         }
     }

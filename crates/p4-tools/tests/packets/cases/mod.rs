@@ -62,6 +62,7 @@ pub(crate) const EVERYWHERE: &[&[Case]] = &[
     p4inc::local::CASES,
     p4inc::copies::CASES,
     p4inc::partial::CASES,
+    p4inc::parts::CASES,
     p4inc::results::CASES,
     p4inc::flags::CASES,
     p4inc::segments::CASES,

@@ -192,6 +192,7 @@ impl Net {
 
     fn plain_entries(&mut self) {
         let mut entries = vec![Entry::own_address(ROUTER)];
+        entries.extend(PORTS.map(Entry::mirror));
         self.model.own.push(ROUTER);
         // Some hosts are unknown, and some are at other ports.
         for port in PORTS.take(5) {

@@ -20,7 +20,7 @@ cases!("switchml":
 );
 
 /// Three workers, two slots.
-const A: Job = Job {
+pub(super) const A: Job = Job {
     program: 4,
     id: 1,
     slot: 1,
@@ -38,7 +38,7 @@ const B: Job =
 const SOLO: Job =
     Job { id: 5, slot: 5, service: 255, group: 15, workers: &[3], segment: (14, 2), ..A };
 
-fn rack() -> Lab {
+pub(super) fn rack() -> Lab {
     furnished(Lab::new(Build::SWITCHML))
 }
 

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub(crate) use rounds::Service;
 
 use crate::frames::{
-    ABSENT, ARP, ASYNCHRONOUS, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, HEADERS, INDEX, IPV4,
-    IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACK, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP,
-    TUNNEL_PORTS, TUNNELS, internet_checksum,
+    ABSENT, ARP, ASYNCHRONOUS, AUDIENCE, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, HEADERS,
+    INDEX, IPV4, IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACK, REMINDER, REPLY, RESEND, SEQUENCE,
+    SWEEP, TUNNEL_PORTS, TUNNELS, internet_checksum,
 };
 use crate::lab::Outcome::{self, *};
 use crate::lab::{NO_JOB, index};
@@ -57,6 +57,8 @@ pub(crate) struct Model {
     pub(crate) groups: BTreeMap<u16, Vec<u16>>,
     cells: BTreeMap<u32, Cell>,
     pub(crate) counts: Counts,
+    /// How much longer the frame is than it came: zeros were added.
+    filled: usize,
     /// By epoch: the job, the rack of its packets here, and the addresses of its parameter server.
     pub(crate) servers: BTreeMap<u32, (u16, u8, u64, u32)>,
     pub(crate) evictions: Evictions,
@@ -103,6 +105,7 @@ impl Model {
             groups: BTreeMap::new(),
             cells: BTreeMap::new(),
             counts: Counts::new(),
+            filled: 0,
             servers: BTreeMap::new(),
             evictions: Evictions::new(),
             services: BTreeMap::new(),
@@ -113,7 +116,7 @@ impl Model {
     /// The output of the switch for a frame.
     pub(crate) fn pass(&mut self, port: u16, frame: &[u8]) -> Out {
         let mut frame = frame.to_vec();
-        match self.sort(&frame) {
+        let out = match self.sort(&frame) {
             Sort::Malformed => self.gone(NO_JOB, Malformed, &frame),
             Sort::Barred => self.gone(NO_JOB, Barred, &frame),
             Sort::Plain => self.forward(NO_JOB, Forwarded, port, frame),
@@ -129,7 +132,9 @@ impl Model {
                     Some(part) => self.result(part, port, frame),
                 }
             }
-        }
+        };
+        self.filled = 0;
+        out
     }
 
     /// A sweep of all cells for a run. Returns how many it frees.
@@ -187,6 +192,10 @@ impl Model {
             QUERY | SWEEP => 0,
             _ => return Sort::Malformed,
         };
+        // A contribution may be for some only, and one of zeros may lack them then.
+        let for_some = frame[43] == GRADIENT && self.build.program.has_rounds();
+        let for_some = for_some && frame[AUDIENCE] != 0;
+        let values = if for_some && half(frame, 48) == 0 { 0 } else { values };
         let datagram = 36 + 4 * values;
         let agree = usize::from(half(frame, 48)) == values
             && usize::from(half(frame, 38)) == datagram
@@ -194,7 +203,8 @@ impl Model {
             && frame.len() >= HEADERS + 4 * values;
         let known = frame[42] == self.build.program.protocol()
             && frame[44] & 0xf0 == 0
-            && frame[RACK + 1..INDEX].iter().all(|byte| *byte == 0);
+            && (frame[AUDIENCE] == 0 || for_some)
+            && frame[AUDIENCE + 1..INDEX].iter().all(|byte| *byte == 0);
         if agree && known && word(frame, INDEX) < self.build.pool {
             Sort::Aggregation
         } else {
@@ -302,7 +312,7 @@ impl Model {
     fn count(&mut self, slot: u8, outcome: Outcome, bytes: usize) {
         let count = self.counts.entry(index(slot, outcome)).or_default();
         count.packets += 1;
-        count.bytes += bytes as i64;
+        count.bytes += (bytes - self.filled) as i64;
     }
 
     fn forward(&mut self, slot: u8, outcome: Outcome, port: u16, mut frame: Vec<u8>) -> Out {

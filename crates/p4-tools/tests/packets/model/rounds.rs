@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::{Model, Out, Part, add, half, is_marked, key, word, write};
 use crate::frames::{
-    ASYNCHRONOUS, COLLISION, GRADIENT, HEADERS, INDEX, MARKED, OVERFLOW, PARAMETER, QUERY, RACK,
-    REPLY, RESEND, SEQUENCE, internet_checksum,
+    ALL_BUT, ASYNCHRONOUS, AUDIENCE, COLLISION, GRADIENT, HEADERS, INDEX, MARKED, OVERFLOW,
+    PARAMETER, QUERY, RACK, REPLY, RESEND, SEQUENCE, internet_checksum,
 };
 use crate::lab::NO_JOB;
 use crate::lab::Outcome::*;
@@ -56,7 +56,12 @@ impl Model {
         Some((place.sum.round, place.missing.is_empty()))
     }
 
-    pub(super) fn rounds(&mut self, part: Part, port: u16, frame: Vec<u8>) -> Out {
+    pub(super) fn rounds(&mut self, part: Part, port: u16, mut frame: Vec<u8>) -> Out {
+        if frame[43] == GRADIENT && half(&frame, 48) == 0 {
+            self.filled = 4 * self.build.values;
+            frame.splice(HEADERS..HEADERS, vec![0; self.filled]);
+            set_values(&mut frame, self.build.values);
+        }
         let Some(service) = self.service(&frame) else {
             return self.gone(part.slot, Rejected, &frame);
         };
@@ -212,7 +217,25 @@ impl Model {
         let checksum = internet_checksum(&frame[14..34]);
         frame[24..26].copy_from_slice(&checksum.to_be_bytes());
         self.count(part.slot, Completed, frame.len());
-        self.multicast(part.group, port, &frame)
+        self.publish(part.group, port, &frame)
+    }
+
+    /// A result: with values for its audience only.
+    fn publish(&self, group: u16, port: u16, frame: &[u8]) -> Out {
+        let (named, is_left_out) = (frame[AUDIENCE] & !ALL_BUT, frame[AUDIENCE] & ALL_BUT != 0);
+        let ports = self.groups.get(&group).cloned().unwrap_or_default();
+        let needs = |port: &u16| {
+            let number = ports.iter().position(|other| other == port).map_or(0, |at| at + 1);
+            frame[AUDIENCE] == 0 || (usize::from(named) == number) != is_left_out
+        };
+        let shorten = |(port, mut frame): (u16, Vec<u8>)| {
+            if !needs(&port) {
+                frame.drain(HEADERS..HEADERS + 4 * self.build.values);
+                set_values(&mut frame, 0);
+            }
+            (port, frame)
+        };
+        self.multicast(group, port, frame).into_iter().map(shorten).collect()
     }
 
     fn repeat(
@@ -281,6 +304,17 @@ impl Model {
         }
         Some((offset + size, unfinished))
     }
+}
+
+/// Changes the number of values, the lengths, and the checksum over those.
+fn set_values(frame: &mut [u8], values: usize) {
+    let datagram = 36 + 4 * values as u16;
+    frame[48..50].copy_from_slice(&(values as u16).to_be_bytes());
+    frame[38..40].copy_from_slice(&datagram.to_be_bytes());
+    frame[16..18].copy_from_slice(&(20 + datagram).to_be_bytes());
+    frame[24..26].fill(0);
+    let checksum = internet_checksum(&frame[14..34]);
+    frame[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Exchanging addresses does not change the header's checksum.

@@ -41,8 +41,8 @@ use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::{ToServer, ToWorker};
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Rack, Sequence, WorkerIndex,
-    WorkerSet, emit_frame,
+    Audience, Bitmap, Ecn, Envelope, Flags, Host, JobId, Kind, Protocol, Rack, Sequence,
+    WorkerIndex, WorkerSet, emit_frame,
 };
 
 use crate::addressing::Tasks;
@@ -259,6 +259,7 @@ impl Agent {
                 sequence,
                 bitmap: target.members,
                 rack: target.rack,
+                audience: Audience::ALL,
                 index: served.tasks.index(sequence),
             };
             let envelope = Envelope { source: *host, destination: target.via, ecn: Ecn::Ect0 };

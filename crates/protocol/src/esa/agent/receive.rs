@@ -311,6 +311,7 @@ mod tests {
             sequence: Sequence(sequence),
             bitmap: Bitmap(held.unwrap_or(members)),
             rack: Rack::NONE,
+            audience: tributary_wire::Audience::ALL,
             index: job.tasks().index(Sequence(sequence)),
         };
         let envelope = tributary_wire::Envelope {

@@ -22,7 +22,8 @@ use serde::{Deserialize, Serialize};
 use tributary_wire::agg::{Packet, Repair, Repaired, Repr};
 use tributary_wire::channel::FromServer;
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Rack, Sequence, WorkerSet, emit_frame,
+    Audience, Bitmap, Ecn, Envelope, Flags, Host, Kind, Protocol, Rack, Sequence, WorkerSet,
+    emit_frame,
 };
 
 use crate::addressing::Tasks;
@@ -271,6 +272,7 @@ impl Server {
             sequence,
             bitmap,
             rack,
+            audience: Audience::ALL,
             index: self.tasks.index(sequence),
         };
         let destination = Host::group(job.job);

@@ -12,8 +12,8 @@ use tributary_protocol::{
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::channel::Values;
 use tributary_wire::{
-    Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Rack, Sequence,
-    WorkerIndex, emit_frame, values,
+    Audience, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Rack,
+    Sequence, WorkerIndex, emit_frame, values,
 };
 
 pub(crate) const JOB: JobId = JobId::new(1).unwrap();
@@ -107,6 +107,7 @@ pub(crate) fn repr(
         sequence,
         bitmap,
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: job.tasks().index(sequence),
     }
 }

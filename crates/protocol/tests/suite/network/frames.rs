@@ -3,8 +3,8 @@
 use tributary_protocol::{Endpoint, JobConfig, Time, addressing};
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Rack, Sequence, emit_frame,
-    values,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Flags, Kind, Protocol, Rack, Sequence,
+    emit_frame, values,
 };
 
 use crate::network::net::host;
@@ -53,6 +53,7 @@ pub(crate) fn repr(job: &JobConfig, kind: Kind, sequence: u32, bitmap: u32, flag
         sequence: Sequence(sequence),
         bitmap: Bitmap(bitmap),
         rack: Rack::NONE,
+        audience: Audience::ALL,
         index: index(job, sequence, 0),
     }
 }

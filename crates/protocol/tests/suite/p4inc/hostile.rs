@@ -6,7 +6,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tributary_protocol::{Endpoint, ParameterServer, Tensor, Time, Worker};
 use tributary_wire::agg::Repr;
-use tributary_wire::{AggregatorIndex, Bitmap, Flags, JobId, Kind, Protocol, Rack, Sequence};
+use tributary_wire::{
+    AggregatorIndex, Audience, Bitmap, Flags, JobId, Kind, Protocol, Rack, Sequence,
+};
 
 use crate::p4inc::setup::{EPOCH, FORWARDED, LOCAL, PARTIAL, SWITCHML, Setup, frame, sent};
 
@@ -53,6 +55,7 @@ prop_compose! {
             sequence: Sequence(sequence),
             bitmap: Bitmap(bitmap),
             rack: Rack::NONE,
+            audience: Audience::ALL,
             index: AggregatorIndex(index.unwrap_or(0)),
         }, index_is_right)
     }

@@ -11,8 +11,8 @@ use tributary_protocol::{
 };
 use tributary_wire::agg::{Packet, Repr};
 use tributary_wire::{
-    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac, Protocol, Rack,
-    Round, Segment, Service, WorkerIndex, emit_frame, values,
+    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Flags, Host, JobId, Kind, Mac,
+    Protocol, Rack, Round, Segment, Service, WorkerIndex, emit_frame, values,
 };
 
 pub(crate) const JOB: JobId = JobId::new(263).unwrap();
@@ -140,6 +140,7 @@ impl Setup {
             sequence: Round { fragment, rung }.sequence(),
             bitmap: Bitmap(bitmap),
             rack: Rack::NONE,
+            audience: Audience::ALL,
             index: self.index(fragment),
         }
     }

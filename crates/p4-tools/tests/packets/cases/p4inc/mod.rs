@@ -7,6 +7,7 @@ pub(super) mod flags;
 pub(super) mod forwarded;
 pub(super) mod local;
 pub(super) mod partial;
+pub(super) mod parts;
 pub(super) mod refused;
 pub(super) mod results;
 pub(super) mod segments;
@@ -15,7 +16,7 @@ pub(super) mod two_units;
 
 use crate::entries::Entry;
 use crate::frames::{
-    ASYNCHRONOUS, Frame, GRADIENT, MARKED, PARAMETER, QUERY, REPLY, RESEND, SWEEP,
+    ALL_BUT, ASYNCHRONOUS, Frame, GRADIENT, MARKED, PARAMETER, QUERY, REPLY, RESEND, SWEEP,
 };
 use crate::lab::{Lab, Outcome};
 use crate::scene::{self, PS, hosts};
@@ -228,6 +229,17 @@ impl Job {
 
     pub(super) fn for_workers(&self, frame: &Frame) -> Vec<(u16, Vec<u8>)> {
         self.workers.iter().map(|port| (*port, frame.bytes())).collect()
+    }
+
+    /// What each worker gets of a result that is not for all.
+    pub(super) fn for_audience(&self, frame: &Frame) -> Vec<(u16, Vec<u8>)> {
+        let (named, is_left_out) = (frame.audience & !ALL_BUT, frame.audience & ALL_BUT != 0);
+        let short = frame.clone().values(&[]).bytes();
+        let of = |(port, number): (&u16, u8)| match (number == named) == is_left_out {
+            true => (*port, short.clone()),
+            false => (*port, frame.bytes()),
+        };
+        self.workers.iter().zip(1..).map(of).collect()
     }
 
     /// One round of a local job, from its first contribution to its result.

@@ -6,7 +6,7 @@ use rand::seq::IndexedRandom;
 use super::{JOBS, Net, POOL};
 use crate::entries::Entry;
 use crate::frames::{
-    COLLISION, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND, SWEEP, epoch,
+    ALL_BUT, COLLISION, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND, SWEEP, epoch,
 };
 use crate::model::{Membership, Part, Service};
 use crate::target::Program;
@@ -189,6 +189,13 @@ impl Net {
         }
         if kind == QUERY {
             frame.values.clear();
+        }
+        if self.rng.random_bool(0.2) {
+            let audiences = [1, 2, 4, 32, ALL_BUT | 1, ALL_BUT | 3, ALL_BUT | 32, 33, ALL_BUT];
+            frame.audience = *audiences.choose(&mut self.rng).expect("not empty");
+            if kind == GRADIENT && self.rng.random_bool(0.5) {
+                frame.values.clear();
+            }
         }
         (port, frame.bytes())
     }

@@ -1,6 +1,7 @@
 //! Unit tests of the worker.
 
 mod ladder;
+mod parts;
 mod turned_back;
 
 use std::time::Duration;

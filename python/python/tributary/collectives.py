@@ -1,4 +1,4 @@
-"""Collectives of a group whose ranks are all on one host, in the memory that they share."""
+"""Collectives beside sums that all get: in shared memory, or parts of tensors through a network."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from .work import CopiedWork, TributaryWork, Waiting, contiguous, write_back
 _SUMMED_DTYPES = {torch.float64: "float64", torch.int64: "int64", torch.int32: "int32"}
 
 
-class InMemory:
-    """The collectives beside sums of floats that need neither a switch nor Gloo.
+class Collectives:
+    """The collectives beside sums of floats that do not need Gloo.
+
+    Ranks that share memory carry out most. A network whose switch has all ranks below it, with
+    P4INC or SwitchML, exchanges parts of tensors: it gathers all, or scatters sums.
 
     The ranks compare what they call. Collectives whose tensors do not fit go to Gloo, which reports
     the reason.
@@ -26,19 +29,24 @@ class InMemory:
         self._network, self._rank, self._size = network, rank, size
 
     def takes(self, *tensors: torch.Tensor) -> bool:
-        """Whether a collective of these tensors is for this class.
+        """Whether a collective of these tensors, which is not one of parts, is for this class.
 
         The answer only depends on what the tensors of all ranks have in common, as the kind of their
         device.
         """
-        plain = all(
+        return self._are_plain(*tensors) and self._network.shares_memory()
+
+    def _are_plain(self, *tensors: torch.Tensor) -> bool:
+        return self._size > 1 and all(
             tensor.device.type == "cpu"
             and tensor.layout == torch.strided
             and not tensor.is_quantized
             and tensor.dtype == tensors[0].dtype
             for tensor in tensors
         )
-        return plain and self._size > 1 and self._network.shares_memory()
+
+    def _exchanges(self, *tensors: torch.Tensor) -> bool:
+        return self._are_plain(*tensors) and self._network.exchanges_parts()
 
     def takes_sum(self, tensor: torch.Tensor) -> bool:
         """Whether an `all_reduce` of `tensor` is for this class."""
@@ -49,12 +57,12 @@ class InMemory:
         return (
             len(outputs) == self._size
             and all(output.numel() == own.numel() for output in outputs)
-            and self.takes(own, *outputs)
+            and self._exchanges(own, *outputs)
         )
 
     def takes_parts(self, whole: torch.Tensor, part: torch.Tensor) -> bool:
         """Whether `whole` has a part like `part` for each rank."""
-        return whole.numel() == self._size * part.numel() and self.takes(whole, part)
+        return whole.numel() == self._size * part.numel() and self._exchanges(whole, part)
 
     def takes_scatter(self, whole: torch.Tensor, part: torch.Tensor) -> bool:
         """Whether a `reduce_scatter` is for this class."""
@@ -175,4 +183,4 @@ class InMemory:
 def _claim(operation: str, tensor: torch.Tensor) -> tuple[str, int, str]:
     # A rank that leaves the same collective to Gloo, because only its tensors do not fit, claims another.
     dtype = str(tensor.dtype).removeprefix("torch.")
-    return operation, tensor.numel(), f"{dtype} in memory"
+    return operation, tensor.numel(), f"{dtype} without Gloo"
