@@ -1,7 +1,9 @@
 //! Collectives of parts through a network: of a tensor that has a part for each rank, each gives or gets one.
 //!
-//! A fragment belongs to one part, so the parts are laid out apart from each other, in memory of their own: each with
-//! zeros up to the end of its last fragment.
+//! A fragment belongs to one part, and the fragments of all parts take turns. So the parts are laid out in memory of
+//! their own: their first fragments, their second ones and so on, each with zeros up to the end of its last one.
+
+use std::ops::Range;
 
 use tributary_protocol::buffer::Buffer;
 use tributary_protocol::{Exchange as Protocol, Parts};
@@ -23,8 +25,6 @@ struct Layout {
     seat: Seat,
     /// Elements of a part.
     each: usize,
-    /// With the zeros that follow them.
-    padded: usize,
 }
 
 /// What is left to do when the network is done.
@@ -51,18 +51,19 @@ pub(crate) enum Laid {
 }
 
 impl Layout {
-    fn new(seat: Seat, each: usize) -> Self {
-        Self { seat, each, padded: each.next_multiple_of(seat.values_per_packet) }
-    }
-
     fn memory<T: Clone + Default>(&self) -> Vec<T> {
-        vec![T::default(); self.padded * self.seat.ranks]
+        let padded = self.each.next_multiple_of(self.seat.values_per_packet);
+        vec![T::default(); padded * self.seat.ranks]
     }
 
-    /// The elements of the part of this rank.
-    fn own<'a, T>(&self, laid: &'a mut [T]) -> &'a mut [T] {
-        let start = self.seat.rank * self.padded;
-        &mut laid[start..start + self.each]
+    /// The pieces of a rank's part: where each is in the part, and where it is laid.
+    fn pieces(self, rank: usize) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
+        let Seat { ranks, values_per_packet: most, .. } = self.seat;
+        (0..self.each.div_ceil(most)).map(move |piece| {
+            let part = piece * most..self.each.min((piece + 1) * most);
+            let start = (piece * ranks + rank) * most;
+            (part.clone(), start..start + part.len())
+        })
     }
 }
 
@@ -74,7 +75,7 @@ impl Exchange {
     pub(crate) fn begin(what: What, seat: Seat) -> Result<(Self, Laid), Error> {
         match what {
             What::ReduceScatter { values, own, average } => {
-                let layout = Layout::new(seat, own.len());
+                let layout = Layout { seat, each: own.len() };
                 if values.len() != seat.ranks * own.len() || values.element() != own.element() {
                     return Err(Error::Failed("the input has no part for each rank".into()));
                 }
@@ -87,15 +88,16 @@ impl Exchange {
                     (Values::Single(values), _) => &values[..],
                     (Values::Short(..), wide) => wide.as_deref().unwrap_or_default(),
                 };
-                if layout.each > 0 {
-                    let parts = laid.chunks_mut(layout.padded).zip(values.chunks(layout.each));
-                    parts.for_each(|(to, from)| to[..layout.each].copy_from_slice(from));
+                for (rank, own) in values.chunks(layout.each.max(1)).enumerate() {
+                    for (part, to) in layout.pieces(rank) {
+                        laid[to].copy_from_slice(&own[part]);
+                    }
                 }
                 Ok((Self { layout, end: End::Scatter { own, average } }, Laid::Values(laid)))
             }
             What::AllGather { own, all } => {
                 let bytes = all.len() / seat.ranks;
-                let layout = Layout::new(seat, bytes.div_ceil(4));
+                let layout = Layout { seat, each: bytes.div_ceil(4) };
                 if all.len() != bytes * seat.ranks
                     || own.as_ref().is_some_and(|own| own.len() != bytes)
                 {
@@ -106,10 +108,13 @@ impl Exchange {
                 let mut laid = layout.memory::<i32>();
                 let place = seat.rank * bytes..(seat.rank + 1) * bytes;
                 let bytes = own.as_deref().unwrap_or(&all[place]);
-                for (word, bytes) in layout.own(&mut laid).iter_mut().zip(bytes.chunks(4)) {
+                let mut words = bytes.chunks(4).map(|bytes| {
                     let mut four = [0; 4];
                     four[..bytes.len()].copy_from_slice(bytes);
-                    *word = i32::from_ne_bytes(four);
+                    i32::from_ne_bytes(four)
+                });
+                for (_, to) in layout.pieces(seat.rank) {
+                    laid[to].iter_mut().zip(&mut words).for_each(|(place, word)| *place = word);
                 }
                 Ok((Self { layout, end: End::Gather { all } }, Laid::Words(laid)))
             }
@@ -121,32 +126,33 @@ impl Exchange {
 
     /// The parts of what was laid out.
     pub(crate) fn parts(&self) -> Parts {
-        let exchange = match self.end {
+        Parts::new(match self.end {
             End::Scatter { .. } => Protocol::ReduceScatter,
             End::Gather { .. } => Protocol::AllGather,
-        };
-        let fragments = self.layout.padded / self.layout.seat.values_per_packet;
-        // A tensor of more does not fit a run, which the worker finds.
-        Parts::new(exchange, u32::try_from(fragments).unwrap_or(u32::MAX))
+        })
     }
 
     /// The place of an element in the caller's memory.
     pub(crate) fn place(&self, laid: usize) -> usize {
-        let Layout { each, padded, .. } = self.layout;
-        laid / padded.max(1) * each + laid % padded.max(1)
+        let Layout { seat: Seat { ranks, values_per_packet, .. }, each } = self.layout;
+        let (fragment, within) = (laid / values_per_packet, laid % values_per_packet);
+        fragment % ranks * each + fragment / ranks * values_per_packet + within
     }
 
     /// Takes this rank's part of the sums.
-    pub(crate) fn end_with_sums(self, sums: &mut [f32]) {
+    pub(crate) fn end_with_sums(self, sums: &[f32]) {
         let End::Scatter { own, average } = self.end else { unreachable!("values were summed") };
-        let sums = self.layout.own(sums);
+        let Seat { rank, ranks, .. } = self.layout.seat;
+        let mut part = vec![0.0; self.layout.each];
+        for (to, laid) in self.layout.pieces(rank) {
+            part[to].copy_from_slice(&sums[laid]);
+        }
         if average {
-            let ranks = self.layout.seat.ranks as f32;
-            sums.iter_mut().for_each(|sum| *sum /= ranks);
+            part.iter_mut().for_each(|sum| *sum /= ranks as f32);
         }
         match own {
-            Values::Single(mut own) => own.copy_from_slice(sums),
-            Values::Short(mut own, element) => narrow(sums, element, &mut own),
+            Values::Single(mut own) => own.copy_from_slice(&part),
+            Values::Short(mut own, element) => narrow(&part, element, &mut own),
         }
     }
 
@@ -157,10 +163,12 @@ impl Exchange {
         if bytes == 0 {
             return;
         }
-        let parts = all.chunks_mut(bytes).zip(words.chunks(self.layout.padded));
-        for (part, words) in parts {
-            for (bytes, word) in part.chunks_mut(4).zip(words) {
-                bytes.copy_from_slice(&word.to_ne_bytes()[..bytes.len()]);
+        for (rank, part) in all.chunks_mut(bytes).enumerate() {
+            let mut places = part.chunks_mut(4);
+            for (_, laid) in self.layout.pieces(rank) {
+                for (word, place) in words[laid].iter().zip(&mut places) {
+                    place.copy_from_slice(&word.to_ne_bytes()[..place.len()]);
+                }
             }
         }
     }

@@ -263,7 +263,7 @@ impl Work {
             plan.complete(&mut sums, extras);
         }
         if let Some(exchange) = self.exchange.take() {
-            exchange.end_with_sums(&mut sums);
+            exchange.end_with_sums(&sums);
             return self.end(sums);
         }
         if self.average {

@@ -93,8 +93,8 @@ pub enum SubmitError {
         /// Number of sequence numbers left.
         left: u32,
     },
-    /// Only jobs of P4INC and SwitchML that one switch serves exchange parts of tensors, each worker one, and
-    /// gather integers only.
+    /// Only jobs of P4INC and SwitchML that one switch serves exchange parts of tensors, and they gather integers
+    /// only.
     #[error("the job cannot exchange such parts of a tensor")]
     Parts,
     /// The worker has failed.

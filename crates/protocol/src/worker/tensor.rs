@@ -124,12 +124,11 @@ impl Scales {
     }
 }
 
-/// A tensor that consists of equal parts, one for each worker, in their order. A part is of whole fragments.
+/// A tensor that consists of parts, one for each worker. Its fragments belong to the workers in turns, so that all links
+/// are used at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parts {
     exchange: Exchange,
-    /// Of a part.
-    fragments: u32,
     /// The fragment with which the tensor begins, if those before it were cut off.
     first: u32,
 }
@@ -161,10 +160,10 @@ impl Role {
 }
 
 impl Parts {
-    /// Parts of so many fragments each.
+    /// Parts that are exchanged so.
     #[must_use]
-    pub const fn new(exchange: Exchange, fragments: u32) -> Self {
-        Self { exchange, fragments, first: 0 }
+    pub const fn new(exchange: Exchange) -> Self {
+        Self { exchange, first: 0 }
     }
 
     /// The parts from a fragment on.
@@ -178,16 +177,10 @@ impl Parts {
         self.exchange
     }
 
-    /// Whether so many fragments belong to the parts of `workers` workers.
-    pub(super) fn have(&self, fragments: u32, workers: u16) -> bool {
-        u64::from(self.first) + u64::from(fragments)
-            <= u64::from(self.fragments) * u64::from(workers)
-    }
-
-    /// The role of a worker of a job without racks.
-    pub(super) fn role(&self, fragment: usize, worker: WorkerIndex) -> Role {
-        let owner = (self.first as usize + fragment) / self.fragments as usize;
-        let is_own = owner == usize::from(worker.get());
+    /// The role of a worker of a job of so many, without racks.
+    pub(super) fn role(&self, fragment: u32, (worker, workers): (WorkerIndex, u16)) -> Role {
+        let owner = (u64::from(self.first) + u64::from(fragment)) % u64::from(workers);
+        let is_own = owner == u64::from(worker.get());
         // There are at most as many workers as positions.
         let owner = owner as u8;
         match self.exchange {

@@ -31,9 +31,8 @@ struct Queued {
 }
 
 impl Queued {
-    fn role(&self, fragment: u32, worker: WorkerIndex) -> Role {
-        let at = (fragment - self.first) as usize;
-        self.parts.map_or(Role::ALL, |parts| parts.role(at, worker))
+    fn role(&self, fragment: u32, worker: (WorkerIndex, u16)) -> Role {
+        self.parts.map_or(Role::ALL, |parts| parts.role(fragment - self.first, worker))
     }
 
     /// The position of one of its fragments in the tensor, and the range of its elements: V elements, or
@@ -112,9 +111,6 @@ impl Tensors {
             Ok(needed) if needed <= left => needed,
             _ => return Err(SubmitError::SequencesExhausted { needed, left }),
         };
-        if parts.is_some_and(|parts| !parts.have(missing, self.worker.1)) {
-            return Err(SubmitError::Parts);
-        }
         self.divided += usize::from(parts.is_some());
         let id = TensorId(self.next_id);
         self.next_id += 1;
@@ -144,7 +140,7 @@ impl Tensors {
         if self.divided == 0 {
             return Role::ALL;
         }
-        self.find(fragment).map_or(Role::ALL, |at| self.queue[at].role(fragment, self.worker.0))
+        self.find(fragment).map_or(Role::ALL, |at| self.queue[at].role(fragment, self.worker))
     }
 
     /// Writes a fragment's values into a payload, and zeros after the last value of a tensor.
@@ -177,7 +173,7 @@ impl Tensors {
             return Ok(Rounding::default());
         };
         let queued = &mut self.queue[at];
-        let takes = queued.role(fragment, self.worker.0).takes;
+        let takes = queued.role(fragment, self.worker).takes;
         let (at, range) = queued.place(fragment, self.values_per_packet);
         let rounding = match takes {
             true => queued.codec.decode(payload, form, &mut queued.tensor, at, range)?,

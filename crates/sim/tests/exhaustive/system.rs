@@ -329,7 +329,7 @@ impl System {
         let workers = place.hosts.len();
         let terms = |sequence: usize| {
             let priority = Priority::new(layers[sequence]).expect("a priority");
-            let part = |exchange| Parts::new(exchange, 1).after((sequence % workers) as u32);
+            let part = |exchange| Parts::new(exchange).after((sequence % workers) as u32);
             Terms { parts: self.setting.parts.map(part), ..priority.into() }
         };
         let own = |sequence| self.tensor(job, sequence, worker..worker + 1);

@@ -8,12 +8,12 @@ use tributary_wire::{Audience, Flags, Kind};
 use super::{EVERYONE, sums};
 use crate::p4inc::setup::{FORWARDED, LOCAL, PARTIAL, SWITCHML, Sent, frame, sent, us};
 
-fn terms(exchange: Exchange, fragments: u32) -> Terms {
-    let parts = Some(Parts::new(exchange, fragments));
+fn terms(exchange: Exchange) -> Terms {
+    let parts = Some(Parts::new(exchange));
     Terms { parts, ..Priority::LOWEST.into() }
 }
 
-/// Worker 1 of three has two fragments of two values in each part.
+/// Worker 1 of three; each part has two fragments of two values.
 fn loaded(exchange: Exchange) -> Worker {
     let mut worker = Worker::new(LOCAL.papers(1)).unwrap();
     let values = (0..12).map(|value| i32::MIN + value);
@@ -21,7 +21,7 @@ fn loaded(exchange: Exchange) -> Worker {
         Exchange::AllGather => values.collect(),
         Exchange::ReduceScatter => (0..12).collect(),
     };
-    worker.submit_with(Tensor::I32(values), terms(exchange, 2)).unwrap();
+    worker.submit_with(Tensor::I32(values), terms(exchange)).unwrap();
     worker
 }
 
@@ -36,7 +36,7 @@ fn a_worker_gives_its_part_and_zeros_without_values() {
     let mut worker = loaded(Exchange::AllGather);
     let packets = sent(&mut worker, us(0));
     for (fragment, packet) in packets.iter().enumerate() {
-        let owner = fragment as u8 / 2;
+        let owner = fragment as u8 % 3;
         assert_eq!(packet.repr.audience, Audience::all_but(owner));
         let expected = match owner {
             1 => vec![i32::MIN + 2 * fragment as i32, i32::MIN + 2 * fragment as i32 + 1],
@@ -47,12 +47,12 @@ fn a_worker_gives_its_part_and_zeros_without_values() {
     }
     assert_eq!(packets.len(), 6);
     for fragment in 0..6 {
-        let audience = Audience::all_but(fragment as u8 / 2);
-        let words = if fragment / 2 == 1 { vec![] } else { vec![7, fragment as i32] };
+        let audience = Audience::all_but(fragment as u8 % 3);
+        let words = if fragment % 3 == 1 { vec![] } else { vec![7, fragment as i32] };
         result(&mut worker, fragment, audience, &words);
     }
     let own = |value| i32::MIN + value;
-    let expected = vec![7, 0, 7, 1, own(4), own(5), own(6), own(7), 7, 4, 7, 5];
+    let expected = vec![7, 0, own(2), own(3), 7, 2, 7, 3, own(8), own(9), 7, 5];
     assert_eq!(sums(&mut worker), [expected.into()]);
 }
 
@@ -61,15 +61,15 @@ fn a_worker_gets_the_sums_of_its_part() {
     let mut worker = loaded(Exchange::ReduceScatter);
     let packets = sent(&mut worker, us(0));
     for (fragment, packet) in packets.iter().enumerate() {
-        assert_eq!(packet.repr.audience, Audience::only(fragment as u8 / 2));
+        assert_eq!(packet.repr.audience, Audience::only(fragment as u8 % 3));
         assert_eq!(packet.words, [2 * fragment as i32, 2 * fragment as i32 + 1]);
     }
     for fragment in 0..6 {
         // A switch that answers a repeated packet does not leave the values out.
-        let words = if fragment / 2 == 1 || fragment == 5 { vec![9, 9] } else { vec![] };
-        result(&mut worker, fragment, Audience::only(fragment as u8 / 2), &words);
+        let words = if fragment % 3 == 1 || fragment == 5 { vec![9, 9] } else { vec![] };
+        result(&mut worker, fragment, Audience::only(fragment as u8 % 3), &words);
     }
-    assert_eq!(sums(&mut worker), [vec![0, 1, 2, 3, 9, 9, 9, 9, 8, 9, 10, 11].into()]);
+    assert_eq!(sums(&mut worker), [vec![0, 1, 9, 9, 4, 5, 6, 7, 9, 9, 10, 11].into()]);
 }
 
 /// A result without the values that are needed is no result.
@@ -80,7 +80,7 @@ fn a_worker_waits_for_the_values_that_it_needs() {
     {
         let mut worker = loaded(exchange);
         sent(&mut worker, us(0));
-        let fragment = if exchange == Exchange::AllGather { 0 } else { 2 };
+        let fragment = if exchange == Exchange::AllGather { 0 } else { 1 };
         // Whatever audience the packet names.
         for named in [audience, Audience::only(2), Audience::all_but(1)] {
             result(&mut worker, fragment, named, &[]);
@@ -102,7 +102,7 @@ fn a_worker_waits_for_the_values_that_it_needs() {
 fn a_part_climbs_the_ladder_with_its_owner() {
     let mut worker = Worker::new(LOCAL.papers(0)).unwrap();
     let values: Vec<f32> = vec![1e9, 0.0, 1.0, 2.0, 3.0, 4.0];
-    worker.submit_with(values.into(), terms(Exchange::ReduceScatter, 1)).unwrap();
+    worker.submit_with(values.into(), terms(Exchange::ReduceScatter)).unwrap();
     let packets = sent(&mut worker, us(0));
     assert_eq!(packets[0].repr.flags, Flags::OVERFLOW);
     for (fragment, flags) in [(0, Flags::OVERFLOW), (1, Flags::OVERFLOW), (2, Flags::NONE)] {
@@ -128,16 +128,11 @@ fn jobs_of_several_switches_exchange_no_parts() {
             [(LOCAL, false), (SWITCHML, false), (PARTIAL, true), (FORWARDED, true)]
         {
             let worker = Worker::new(setup.papers(1)).unwrap();
-            let error = submit(worker, ones(6), terms(exchange, 1));
+            let error = submit(worker, ones(6), terms(exchange));
             assert_eq!(error, refused.then_some(SubmitError::Parts), "{exchange:?}");
         }
-        let worker = || Worker::new(LOCAL.papers(1)).unwrap();
-        // More than a part for each worker.
-        assert_eq!(submit(worker(), ones(7), terms(exchange, 1)), Some(SubmitError::Parts));
-        assert_eq!(submit(worker(), ones(1), terms(exchange, 0)), Some(SubmitError::Parts));
-        assert_eq!(submit(worker(), ones(0), terms(exchange, 0)), None);
     }
     let floats = Tensor::F32(vec![1.0; 6].into());
     let worker = Worker::new(LOCAL.papers(1)).unwrap();
-    assert_eq!(submit(worker, floats, terms(Exchange::AllGather, 1)), Some(SubmitError::Parts));
+    assert_eq!(submit(worker, floats, terms(Exchange::AllGather)), Some(SubmitError::Parts));
 }
