@@ -83,7 +83,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=4, help="hosts (default: 4)")
     parser.add_argument("--megabits", type=float, default=50, help="of a link (default: 50 Mb/s)")
     parser.add_argument("--layers", type=int, default=8, help="of the model (default: 8)")
-    parser.add_argument("--steps", type=int, default=10, help="of a round (default: 10)")
+    parser.add_argument("--steps", type=int, default=5, help="of a round (default: 5)")
     parser.add_argument("--program", default="tributary", help="default: `tributary` on the PATH")
     # The ranks are started with these.
     parser.add_argument("--backend", help=argparse.SUPPRESS)
@@ -181,7 +181,8 @@ def print_table(
         "switch": {"gather": most, "scatter": size, "both at once": size + part,
                    "step": max(size + 2 * part, 2 * most + part)},
     }
-    print("\n| | | seconds | least | MB sent | MB received |\n| --- | --- | --- | --- | --- | --- |")
+    print("\n| call | way | seconds | least | MB sent | MB received |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for name in NAMES:
         for way, turns in found.items():
             seconds, sent, received = zip(*(turn[name] for turn in turns))
