@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use tributary_protocol::buffer::Buffer;
-use tributary_protocol::{Exchange as Protocol, Parts};
+use tributary_protocol::{Exchange as Direction, Parts};
 
 use crate::floats::{narrow, widen};
 use crate::{Error, Values, What};
@@ -127,8 +127,8 @@ impl Exchange {
     /// The parts of what was laid out.
     pub(crate) fn parts(&self) -> Parts {
         Parts::new(match self.end {
-            End::Scatter { .. } => Protocol::ReduceScatter,
-            End::Gather { .. } => Protocol::AllGather,
+            End::Scatter { .. } => Direction::ReduceScatter,
+            End::Gather { .. } => Direction::AllGather,
         })
     }
 

@@ -253,6 +253,9 @@ pub(crate) fn session_entity(session: CloneSessionEntry) -> Entity {
 /// Bytes in front of what the mirror of the programs for Tofino sends.
 const MIRROR_HEADER: usize = 3;
 
+/// The sessions of all ports of a pipe are those from 1 to this.
+pub(crate) const MOST_SESSIONS: u32 = 512;
+
 /// The session that sends the headers of a result to a port.
 #[expect(deprecated, reason = "a number is the form of a port that every switch understands")]
 fn session(port: u16) -> Entity {
@@ -399,6 +402,56 @@ mod tests {
         assert_eq!(bytes(256), [1, 0]);
         assert_eq!(canonical(&[]), [0]);
         assert_eq!(canonical(&[0, 0, 0x0a, 0]), [0x0a, 0]);
+    }
+
+    fn catalogue(architecture: &str, protocol: &str) -> Catalogue {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src");
+        let path = format!("{folder}/{architecture}/{protocol}.p4");
+        let compiled = tributary_p4::compile(&tributary_p4::Sources::disk(), &path, &[]).unwrap();
+        Catalogue::new(&compiled.p4info).unwrap()
+    }
+
+    /// Results lose their values by sessions on Tofino, and by the program elsewhere.
+    #[test]
+    fn each_port_has_a_session_if_the_program_needs_one() {
+        let plan = Forwarding { flood: vec![1, 2, 9], ..Forwarding::default() };
+        for (architecture, protocol, expected) in [
+            ("tna", "p4inc", vec![2, 3, 10]),
+            ("tna", "switchml", vec![2, 3, 10]),
+            ("tna", "esa", vec![]),
+            ("v1model", "p4inc", vec![]),
+        ] {
+            let all = forwarding(&catalogue(architecture, protocol), &plan);
+            let sessions: Vec<_> = all.iter().filter_map(session_of).collect();
+            let ids: Vec<u32> = sessions.iter().map(|session| session.session_id).collect();
+            assert_eq!(ids, expected, "{architecture} {protocol}");
+            assert!(sessions.iter().all(|session| session.packet_length_bytes == 73));
+            // What is missing or another one is written, and what is somebody else's stays.
+            let mut found = all.clone();
+            found.push(session_entity(CloneSessionEntry { session_id: 900, ..Default::default() }));
+            assert_eq!(crate::reconcile::changes(&found, &all), []);
+            found.retain(|entity| session_of(entity).is_none_or(|session| session.session_id != 2));
+            for entity in &mut found {
+                if session_of(entity).is_some_and(|session| session.session_id == 3) {
+                    let other = CloneSessionEntry { session_id: 3, ..Default::default() };
+                    *entity = session_entity(other);
+                }
+            }
+            let changes = crate::reconcile::changes(&found, &all);
+            assert_eq!(changes.len(), expected.len().min(2), "{architecture} {protocol}");
+        }
+    }
+
+    fn session_of(entity: &Entity) -> Option<CloneSessionEntry> {
+        match entity.entity.as_ref()? {
+            entity::Entity::PacketReplicationEngineEntry(engine) => match engine.r#type.as_ref()? {
+                packet_replication_engine_entry::Type::CloneSessionEntry(session) => {
+                    Some(session.clone())
+                }
+                packet_replication_engine_entry::Type::MulticastGroupEntry(_) => None,
+            },
+            _ => None,
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tributary_p4runtime::p4::v1::{
     packet_replication_engine_entry as replication, replica, table_action, update,
 };
 
-use crate::entries::{canonical, update};
+use crate::entries::{MOST_SESSIONS, canonical, update};
 
 /// The minimal updates that make a switch with the entities `before` have those `after`: first
 /// deletions, then insertions and changes.
@@ -112,7 +112,11 @@ fn key(entity: &Entity) -> Option<Key> {
             replication::Type::MulticastGroupEntry(group) => {
                 Some(Key::Group(group.multicast_group_id))
             }
-            replication::Type::CloneSessionEntry(session) => Some(Key::Session(session.session_id)),
+            replication::Type::CloneSessionEntry(session) => {
+                // Others are somebody else's.
+                let is_of_a_port = (1..=MOST_SESSIONS).contains(&session.session_id);
+                is_of_a_port.then_some(Key::Session(session.session_id))
+            }
         },
         _ => None,
     }

@@ -89,7 +89,8 @@ impl JobConfig {
 
     /// Whether workers can exchange [parts](crate::Parts) of tensors: one switch has all of them below it.
     pub fn exchanges_parts(&self) -> bool {
-        self.protocol.has_rounds() && self.assignment.mode == Mode::Local
+        let each_has_a_position = self.whole().len() == u32::from(self.workers());
+        self.protocol.has_rounds() && self.assignment.mode == Mode::Local && each_has_a_position
     }
 
     /// Validates the shared configuration for an endpoint that implements the protocols `spoken`.

@@ -70,8 +70,8 @@ pub enum Error {
     /// The reserved bytes are not zero.
     #[error("the reserved bytes are {0:#06x}, not zero")]
     Reserved(u16),
-    /// A job whose results are not for all has at most 32 workers.
-    #[error("unknown audience {0:#04x}")]
+    /// There is no such audience, or the protocol or the kind has none.
+    #[error("audience {0:#04x} in a packet that cannot have it")]
     Audience(u8),
     /// A kind with values has none, or a kind without values has some.
     #[error("a {kind:?} packet with {values} values")]

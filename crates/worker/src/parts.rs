@@ -25,7 +25,7 @@ pub(crate) fn cut(
             let (start, mut terms) = (starts[lane], terms.clone());
             let fragments = start.div_ceil(values_per_packet);
             terms.scales = terms.scales.map(|scales| scales.after(fragments));
-            // More than that many have no numbers.
+            // A tensor of more fragments is refused when it is submitted.
             let fragments = u32::try_from(fragments).unwrap_or(u32::MAX);
             terms.parts = terms.parts.map(|parts| parts.after(fragments));
             (tensor.split_off(start), terms)

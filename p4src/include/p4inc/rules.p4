@@ -64,46 +64,50 @@
             meta.kept:              ternary;
             meta.local:             ternary;
             hdr.aggregation.resend: ternary;
+            meta.bare:              ternary;
         }
         actions = { absorb; publish; carry; repeat; reject_early; proceed; distribute; NoAction; }
         const default_action = NoAction();
         const entries = {
-            // A: the round before is finished.                 last kept local resend
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   0,   _,   _,    _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   1,    _): publish(value_access_t.STORE);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   0,    _): carry(value_access_t.STORE, outcome_t.COMPLETED, 0);
+            // A: the round before is finished.                 last kept local resend bare
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   0,   _,   _,    _,    _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   1,    _,    _): publish(value_access_t.STORE);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.STARTS,   1,   _,   0,    _,    _): carry(value_access_t.STORE, outcome_t.COMPLETED, 0);
 
             // B: the round is under way. In a job over several units it stays so after the last one
             // here, as others are missing; so nobody takes the aggregator, and what it holds can be
             // sent again, until the server has answered.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    0,   _,   _,    _): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   1,    _): publish(value_access_t.ADD);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   0,    _): carry(value_access_t.ADD, outcome_t.COMPLETED, 0);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    0,   _,   _,    _,    _): absorb(value_access_t.ADD, outcome_t.ADDED);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   1,    _,    _): publish(value_access_t.ADD);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.JOINS,    1,   _,   0,    _,    _): carry(value_access_t.ADD, outcome_t.COMPLETED, 0);
 
             // C: the contribution is in already, but its sender wants an answer. There is one if the
             // round is finished; else the sum, or the server's answer to it, may have been lost, if
-            // all of the sum is here; else others are still to come.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   1,   _,    _): repeat();
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    1,   0,   0,    _): carry(value_access_t.FETCH, outcome_t.RESENT, 1);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+            // all of the sum is here; else others are still to come. Nothing answers what left out zeros.
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   _,   _,    _,    1): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   1,   _,    _,    _): repeat();
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    1,   0,   0,    _,    _): carry(value_access_t.FETCH, outcome_t.RESENT, 1);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.AGAIN,    _,   0,   _,    _,    _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
 
             // D: the aggregator has left the round behind. Most often the next one is under way, and
             // the copy still holds this one's result. If it does not, every worker of a local job has
             // that, and this is a late packet. Elsewhere windows may be larger than segments: then
             // the result, or a sum that this one contribution is missing from, is at the server.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   1,   _,    _): repeat();
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   0,    1): proceed(copy_access_t.NONE, outcome_t.RESENT);
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   _,    _): absorb(value_access_t.NONE, outcome_t.STALE);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   _,   _,    _,    1): absorb(value_access_t.NONE, outcome_t.STALE);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   1,   _,    _,    _): repeat();
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   0,    1,    _): proceed(copy_access_t.NONE, outcome_t.RESENT);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.LATE,     _,   0,   _,    _,    _): absorb(value_access_t.NONE, outcome_t.STALE);
 
             // E: the round before is not finished.
-            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.EARLY,    _,   _,   _,    _): reject_early();
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.EARLY,    _,   _,   _,    _,    1): absorb(value_access_t.NONE, outcome_t.ASYNCHRONOUS);
+            (access_t.CLAIM, kind_t.GRADIENT,  turn_t.EARLY,    _,   _,   _,    _,    _): reject_early();
 
             // A result of the server is one of the round that the aggregator is at, or of one that it
             // has not seen, as nobody here had to add anything; else it is a late copy.
-            (access_t.FREE,  kind_t.PARAMETER, turn_t.LATE,     _,   _,   _,    _): distribute(copy_access_t.NONE);
-            (access_t.FREE,  kind_t.PARAMETER, _,               _,   _,   _,    _): distribute(copy_access_t.KEEP);
-            (access_t.FREE,  kind_t.REPLY,     turn_t.LATE,     _,   _,   _,    _): proceed(copy_access_t.NONE, outcome_t.REPLIED);
-            (access_t.FREE,  kind_t.REPLY,     _,               _,   _,   _,    _): proceed(copy_access_t.KEEP, outcome_t.REPLIED);
+            (access_t.FREE,  kind_t.PARAMETER, turn_t.LATE,     _,   _,   _,    _,    _): distribute(copy_access_t.NONE);
+            (access_t.FREE,  kind_t.PARAMETER, _,               _,   _,   _,    _,    _): distribute(copy_access_t.KEEP);
+            (access_t.FREE,  kind_t.REPLY,     turn_t.LATE,     _,   _,   _,    _,    _): proceed(copy_access_t.NONE, outcome_t.REPLIED);
+            (access_t.FREE,  kind_t.REPLY,     _,               _,   _,   _,    _,    _): proceed(copy_access_t.KEEP, outcome_t.REPLIED);
         }
         RULES_SIZE
     }

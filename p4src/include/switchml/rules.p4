@@ -34,23 +34,26 @@
             meta.access: exact;
             meta.turn:   exact;
             meta.last:   ternary;
+            meta.bare:   ternary;
         }
         actions = { absorb; publish; repeat; NoAction; }
         const default_action = NoAction();
         const entries = {
             // A, B: the round before is finished; the round is under way.
-            (access_t.CLAIM, turn_t.STARTS, 0): absorb(value_access_t.STORE, outcome_t.ABSORBED);
-            (access_t.CLAIM, turn_t.STARTS, 1): publish(value_access_t.STORE);
-            (access_t.CLAIM, turn_t.JOINS,  0): absorb(value_access_t.ADD, outcome_t.ADDED);
-            (access_t.CLAIM, turn_t.JOINS,  1): publish(value_access_t.ADD);
-            // C: the contribution is in already, and the result is known, or not yet.
-            (access_t.CLAIM, turn_t.AGAIN,  1): repeat();
-            (access_t.CLAIM, turn_t.AGAIN,  0): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+            (access_t.CLAIM, turn_t.STARTS, 0, _): absorb(value_access_t.STORE, outcome_t.ABSORBED);
+            (access_t.CLAIM, turn_t.STARTS, 1, _): publish(value_access_t.STORE);
+            (access_t.CLAIM, turn_t.JOINS,  0, _): absorb(value_access_t.ADD, outcome_t.ADDED);
+            (access_t.CLAIM, turn_t.JOINS,  1, _): publish(value_access_t.ADD);
+            // C: the contribution is in already, and the result is known, or not yet. Nothing answers what
+            // left out zeros.
+            (access_t.CLAIM, turn_t.AGAIN,  _, 1): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
+            (access_t.CLAIM, turn_t.AGAIN,  1, _): repeat();
+            (access_t.CLAIM, turn_t.AGAIN,  0, _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);
             // D: a late packet. Somebody has sent this version's next round, for which they needed
             // the result of the other version's, for which everybody needed this one's.
-            (access_t.CLAIM, turn_t.LATE,   _): absorb(value_access_t.NONE, outcome_t.STALE);
+            (access_t.CLAIM, turn_t.LATE,   _, _): absorb(value_access_t.NONE, outcome_t.STALE);
             // E: nobody who keeps to the protocol sends it.
-            (access_t.CLAIM, turn_t.EARLY,  _): absorb(value_access_t.NONE, outcome_t.ASYNCHRONOUS);
+            (access_t.CLAIM, turn_t.EARLY,  _, _): absorb(value_access_t.NONE, outcome_t.ASYNCHRONOUS);
         }
         RULES_SIZE
     }

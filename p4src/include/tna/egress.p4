@@ -104,9 +104,10 @@ control Egress(inout egress_headers_t hdr, inout egress_metadata_t meta,
             (0, _): NoAction();
             FOR_EACH_OF_31(ONLY_WORKER) ONLY_WORKER(31)
             FOR_EACH_OF_31(ALL_BUT_WORKER) ALL_BUT_WORKER(31)
+            (ALL_BUT, 0): shorten();
             (ALL_BUT &&& ALL_BUT, _): NoAction();
         }
-        size = 66;
+        size = 67;
     }
 
     // The headers of what the mirror has cut off.

@@ -24,6 +24,13 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
         meta.round = hdr.aggregation.sequence + 1;
     }
 
+#ifdef AUDIENCES
+    action accept_bare() {
+        accept();
+        meta.bare = 1;
+    }
+#endif
+
     action sweep() {
         meta.sweep = 1;
         meta.outcome = outcome_t.SWEPT;
@@ -56,14 +63,18 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
             hdr.aggregation.index:    ternary;
             meta.port:                ternary;
         }
-        actions = { accept; enter; sweep; refuse; }
+        actions = {
+            accept; enter; sweep; refuse;
+#ifdef AUDIENCES
+            accept_bare;
+#endif
+        }
         const default_action = refuse(outcome_t.MALFORMED);
         const entries = {
 #ifdef AUDIENCES
             (kind_t.GRADIENT,     FULL, 0, 0, 0, _, PROTOCOL, IN_POOL, _): accept();
-            // Of results for all, everybody gives values.
-            (kind_t.GRADIENT,     BARE, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): refuse(outcome_t.MALFORMED);
-            (kind_t.GRADIENT,     BARE, 0, 0, 0, _, PROTOCOL, IN_POOL, _): accept();
+            // Only in a gather do workers have nothing to add.
+            (kind_t.GRADIENT,     BARE, 0, 0, 0, ALL_BUT &&& ALL_BUT, PROTOCOL, IN_POOL, _): accept_bare();
 #else
             (kind_t.GRADIENT,     FULL, 0, 0, 0, 0, PROTOCOL, IN_POOL, _): accept();
 #endif

@@ -23,6 +23,7 @@ const port_t RECIRCULATION_PORT = 68;
 
 // Tables of constant entries say how many these are.
 #define RULES_SIZE size = 64;
+#define OWNERS_SIZE size = 32;
 
 // What the counters of a table count.
 #define DIRECT_COUNTER(name) DirectCounter<bit<64>>(CounterType_t.PACKETS_AND_BYTES) name;

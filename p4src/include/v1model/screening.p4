@@ -24,9 +24,9 @@ control Screening(in headers_t hdr, in standard_metadata_t standard, in protocol
                    || hdr.aggregation.reserved != 0
 #ifdef AUDIENCES
                    || (hdr.aggregation.audience != 0 && hdr.aggregation.kind != kind_t.GRADIENT)
-                   // Of results for all, everybody gives values.
-                   || (hdr.aggregation.audience == 0 && hdr.aggregation.values == 0
-                       && hdr.aggregation.kind == kind_t.GRADIENT)
+                   // Only in a gather do workers have nothing to add.
+                   || (hdr.aggregation.kind == kind_t.GRADIENT && hdr.aggregation.values == 0
+                       && hdr.aggregation.audience & ALL_BUT == 0)
 #else
                    || hdr.aggregation.audience != 0
 #endif

@@ -22,6 +22,7 @@ const bit<8> KEPT = 1;
 
 // Tables of constant entries have room enough.
 #define RULES_SIZE
+#define OWNERS_SIZE
 
 // What the counters of a table count.
 #define DIRECT_COUNTER(name) direct_counter(CounterType.packets_and_bytes) name;

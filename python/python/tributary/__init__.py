@@ -1,7 +1,8 @@
 """All-reduce inside the network for PyTorch.
 
 Dense sums and averages of `float32`, `float16` and `bfloat16` tensors are computed by switches
-between the ranks, or in memory if all are on one host. Gloo does the rest. There are two ways in:
+between the ranks, or in memory if all are on one host. So are gathers and scattered sums in some
+groups. Gloo does the rest. There are two ways in:
 
 - The backend, from PyTorch 2.14: `torch.distributed.init_process_group("tributary")`. Scripts need
   not import this package.

@@ -207,7 +207,8 @@ class Communicator:
         kept alive until the sum is done.
         """
 
-    # The following are for groups that `has_all_ranks`, and those of parts for all that `exchanges_parts`. `claim` is what the ranks compare: the operation,
+    # The following are for groups that `has_all_ranks`; `all_gather` and `reduce_scatter` also for others
+    # that `exchanges_parts`. `claim` is what the ranks compare: the operation,
     # the number of its elements, and their type. `owner` is kept alive until the end.
 
     def all_gather(

@@ -181,6 +181,7 @@ class Collectives:
 
 
 def _claim(operation: str, tensor: torch.Tensor) -> tuple[str, int, str]:
-    # A rank that leaves the same collective to Gloo, because only its tensors do not fit, claims another.
+    # With `check`, a rank that leaves the same collective to Gloo, because only its tensors do not fit,
+    # claims another.
     dtype = str(tensor.dtype).removeprefix("torch.")
     return operation, tensor.numel(), f"{dtype} without Gloo"

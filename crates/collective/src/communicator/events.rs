@@ -93,7 +93,10 @@ impl Shared {
                             _ => Vec::new(),
                         };
                         state.done += 1;
-                        state.values += sums.len() as u64;
+                        state.values += match work.exchange {
+                            Some(_) => work.claim.elements,
+                            None => sums.len() as u64,
+                        };
                         self.look_at_zeros(state, &work, &rounding);
                         self.sum_done(work, sums, extras);
                     }

@@ -232,11 +232,10 @@ impl Job {
                 self.run.reach(stream, rounds, self.now);
                 self.tell_behind();
             }
-            Event::Failed(stream, why) => {
-                if let Some(worker) = self.run.worker(stream) {
-                    self.lose(worker, &why);
-                }
-            }
+            Event::Failed(stream, why) => match self.run.worker(stream) {
+                Some(worker) => self.lose(worker, &why),
+                None => self.give_up(stream, &why),
+            },
             Event::Gone(stream) => self.gone(stream),
             Event::Changed(outcome) => self.changed(outcome),
             Event::Recorded(outcome) => self.recorded(outcome),
@@ -455,6 +454,16 @@ impl Job {
         self.run.rise(stream, self.now + self.rules.patience);
         if self.rules.patience.is_zero() {
             self.tick(self.now);
+        }
+    }
+
+    /// A worker that waits has failed. The others that wait need not wait for it, if nobody takes its place.
+    fn give_up(&mut self, stream: Stream, why: &str) {
+        let failed = self.waiting.iter().find(|(_, waiting)| **waiting == stream);
+        let Some(worker) = failed.map(|(worker, _)| *worker) else { return };
+        for other in self.waiting.values().filter(|waiting| **waiting != stream) {
+            let notice = Notice::Lost(worker, why.to_owned());
+            self.orders.push_back(Order::Tell(*other, notice));
         }
     }
 

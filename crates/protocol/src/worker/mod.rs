@@ -112,7 +112,7 @@ pub struct Worker {
     numbering: Numbering,
     /// The headers of a gradient. The aggregation header differs between packets.
     headers: [u8; HEADERS_LEN],
-    /// Those of one without values.
+    /// The headers of a gradient without values.
     headers_without_values: [u8; HEADERS_LEN],
     tensors: Tensors,
     fragments: Fragments,
@@ -454,7 +454,9 @@ impl Endpoint for Worker {
         }
         let sent = self.transmit(now, frame);
         if sent {
-            self.pacer.charge(now, self.config.job.values_per_packet);
+            let has_values = frame.len() > HEADERS_LEN;
+            let values = if has_values { self.config.job.values_per_packet } else { 0 };
+            self.pacer.charge(now, values);
         }
         sent
     }

@@ -71,11 +71,17 @@ impl Worker {
 
     fn on_result(&mut self, now: Time, packet: &Packet<&[u8]>) {
         let round = self.numbering.round(packet.sequence());
-        if !self.has_shape(packet, (Rack::NONE, self.config.job.whole())) || !self.is_due(round) {
-            return;
-        }
-        if packet.values() == 0 && self.tensors.role(round.fragment).takes {
-            self.stats.rejected.wrong_values += 1;
+        let workers = (Rack::NONE, self.config.job.whole());
+        if packet.values() == 0 {
+            // For those who do not need them, there may be no values.
+            if !self.names(packet, workers) || !self.is_due(round) {
+                return;
+            }
+            if self.tensors.role(round.fragment).takes {
+                self.stats.rejected.wrong_values += 1;
+                return;
+            }
+        } else if !self.has_shape(packet, workers) || !self.is_due(round) {
             return;
         }
         if !self.fragments.agree(round.fragment, packet.index(), packet.priority()) {
@@ -109,17 +115,21 @@ impl Worker {
         }
     }
 
-    /// Whether a packet has V values, unless they are for others, and names these workers.
+    /// Whether a packet has V values and names these workers.
     fn has_shape(&mut self, packet: &Packet<&[u8]>, workers: (Rack, Bitmap)) -> bool {
         let rejected = &mut self.stats.rejected;
-        if packet.values() != self.config.job.values_per_packet && packet.values() != 0 {
+        if packet.values() != self.config.job.values_per_packet {
             rejected.wrong_values += 1;
-        } else if (packet.rack(), packet.bitmap()) != workers {
-            rejected.wrong_bitmap += 1;
-        } else {
-            return true;
+            return false;
         }
-        false
+        self.names(packet, workers)
+    }
+
+    /// Whether a packet names these workers.
+    fn names(&mut self, packet: &Packet<&[u8]>, workers: (Rack, Bitmap)) -> bool {
+        let names = (packet.rack(), packet.bitmap()) == workers;
+        self.stats.rejected.wrong_bitmap += u64::from(!names);
+        names
     }
 
     /// Whether a round is in flight. If not, counts its result as dropped.

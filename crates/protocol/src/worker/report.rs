@@ -93,10 +93,12 @@ pub enum SubmitError {
         /// Number of sequence numbers left.
         left: u32,
     },
-    /// Only jobs of P4INC and SwitchML that one switch serves exchange parts of tensors, and they gather integers
-    /// only.
-    #[error("the job cannot exchange such parts of a tensor")]
+    /// The job is another one than [`exchanges_parts`](crate::JobConfig::exchanges_parts).
+    #[error("parts of tensors need P4INC or SwitchML, and all workers at one switch")]
     Parts,
+    /// Bits are gathered, and not numbers.
+    #[error("floats cannot be gathered: give their bits, as integers")]
+    GatheredFloats,
     /// The worker has failed.
     #[error("the worker has given up: {0}")]
     Failed(Failure),

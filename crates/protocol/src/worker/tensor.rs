@@ -160,13 +160,13 @@ impl Role {
 }
 
 impl Parts {
-    /// Parts that are exchanged so.
+    /// The parts of a whole tensor.
     #[must_use]
     pub const fn new(exchange: Exchange) -> Self {
         Self { exchange, first: 0 }
     }
 
-    /// The parts from a fragment on.
+    /// The same for a tensor without its first fragments.
     #[must_use]
     pub const fn after(self, fragments: u32) -> Self {
         Self { first: self.first + fragments, ..self }
@@ -177,7 +177,7 @@ impl Parts {
         self.exchange
     }
 
-    /// The role of a worker of a job of so many, without racks.
+    /// The role of a worker in a fragment, in a job of so many workers that have a position each.
     pub(super) fn role(&self, fragment: u32, (worker, workers): (WorkerIndex, u16)) -> Role {
         let owner = (u64::from(self.first) + u64::from(fragment)) % u64::from(workers);
         let is_own = owner == u64::from(worker.get());

@@ -97,7 +97,7 @@ impl Tensors {
         };
         match parts.map(|parts| parts.exchange()) {
             Some(Exchange::AllGather) if matches!(tensor, Tensor::F32(_)) => {
-                return Err(SubmitError::Parts);
+                return Err(SubmitError::GatheredFloats);
             }
             // Bits are not added.
             Some(Exchange::AllGather) => {}

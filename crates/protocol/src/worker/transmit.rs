@@ -69,7 +69,12 @@ impl Worker {
             priority: self.priority(fragment),
             job: self.config.job.job,
             epoch: self.config.job.epoch,
-            values: if role.gives { self.config.job.values_per_packet } else { 0 },
+            // No switch answers a packet without values, so one that is sent again has them.
+            values: if role.gives || sending.repeated {
+                self.config.job.values_per_packet
+            } else {
+                0
+            },
             sequence: self.numbering.sequence(sending.round),
             bitmap: self.name.1,
             rack: self.name.0,
@@ -93,11 +98,12 @@ impl Worker {
             true => Form::Float,
             false => Form::Fixed { rung: sending.round.rung },
         };
-        let encoding = match self.write(&repr, fragment, form, frame) {
+        let place = (fragment, role.gives);
+        let encoding = match self.write(&repr, place, form, frame) {
             // I5: too large for integers. This is rare, so writing the packet twice is acceptable.
             Ok(Encoding::Float | Encoding::TooGreat) if !sending.float => {
                 mark(&mut repr, true);
-                self.write(&repr, fragment, form, frame)
+                self.write(&repr, place, form, frame)
             }
             other => other,
         };
@@ -142,7 +148,7 @@ impl Worker {
     fn write(
         &self,
         repr: &Repr,
-        fragment: u32,
+        (fragment, gives): (u32, bool),
         form: Form,
         frame: &mut Vec<u8>,
     ) -> Result<Encoding, KindMismatch> {
@@ -151,7 +157,8 @@ impl Worker {
         let (headers, payload) = frame.split_first_chunk_mut().expect("it has all headers");
         *headers = if repr.values == 0 { self.headers_without_values } else { self.headers };
         repr.emit(headers.last_chunk_mut().expect("the aggregation header is the last"));
-        if payload.is_empty() {
+        if !gives {
+            payload.fill(0);
             return Ok(Encoding::Fixed);
         }
         self.tensors.encode(fragment, form, payload)

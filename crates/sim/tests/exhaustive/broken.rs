@@ -170,8 +170,8 @@ fn a_version_that_does_not_answer_never_repairs_a_result() {
     let source = broken_of(
         "switchml",
         "include/switchml/rules.p4",
-        "(access_t.CLAIM, turn_t.AGAIN,  1): repeat();",
-        "(access_t.CLAIM, turn_t.AGAIN,  1): absorb(value_access_t.NONE, outcome_t.DUPLICATE);",
+        "(access_t.CLAIM, turn_t.AGAIN,  1, _): repeat();",
+        "(access_t.CLAIM, turn_t.AGAIN,  1, _): absorb(value_access_t.NONE, outcome_t.DUPLICATE);",
     );
     let found = found(STATIC, NO_FAULTS, &source);
     assert!(found.contains("fair runs complete"), "{found}");

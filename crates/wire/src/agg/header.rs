@@ -144,6 +144,10 @@ impl Repr {
         if reserved != 0 {
             return Err(Error::Reserved(reserved));
         }
+        let may_differ = repr.protocol.has_rounds() && repr.kind.may_have_audience();
+        if repr.audience != Audience::ALL && !may_differ {
+            return Err(Error::Audience(audience));
+        }
         let may_lack = repr.kind.may_lack_values() && repr.audience != Audience::ALL;
         if repr.kind.has_values() == (repr.values == 0) && !may_lack {
             return Err(Error::Values { kind: repr.kind, values: repr.values });

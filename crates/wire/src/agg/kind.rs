@@ -57,6 +57,11 @@ impl Kind {
         !matches!(self, Self::Query | Self::Sweep)
     }
 
+    /// Whether it is about a result that may be for some workers only.
+    pub const fn may_have_audience(self) -> bool {
+        matches!(self, Self::Gradient | Self::Parameter | Self::Reply | Self::Asynchronous)
+    }
+
     /// Whether the values can be left out, if the result is not for [all](crate::Audience::ALL).
     pub const fn may_lack_values(self) -> bool {
         matches!(self, Self::Gradient | Self::Parameter)

@@ -12,7 +12,7 @@
 //! | 12 | 4 | sequence | number of the fragment; in P4INC and SwitchML of the [round](crate::Round); in Sweep a nonce |
 //! | 16 | 4 | bitmap | [`Repr::bitmap`] |
 //! | 20 | 1 | rack | whose contributions the bitmap names: [`Rack`] |
-//! | 21 | 1 | audience | who needs the values of the result: [`Audience`] |
+//! | 21 | 1 | audience | who needs the values of the result: [`Audience`](crate::Audience) |
 //! | 22 | 2 | | reserved: zero |
 //! | 24 | 4 | index | aggregator; in Sweep the next cell |
 //!
@@ -46,8 +46,8 @@ use std::net::Ipv4Addr;
 
 use crate::values::{read_f32, read_i32};
 use crate::{
-    AggregatorIndex, Audience, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac,
-    Rack, Round, Sequence, Service, ethernet, ipv4, udp,
+    AggregatorIndex, Bitmap, Ecn, Envelope, Epoch, Error, HEADERS_LEN, Host, JobId, Mac, Rack,
+    Round, Sequence, Service, ethernet, ipv4, udp,
 };
 
 pub use flags::Flags;
@@ -149,11 +149,6 @@ impl<T: AsRef<[u8]>> Packet<T> {
     /// Rack.
     pub fn rack(&self) -> Rack {
         self.repr.rack
-    }
-
-    /// Who needs the values of the result.
-    pub fn audience(&self) -> Audience {
-        self.repr.audience
     }
 
     /// Aggregator.

@@ -33,9 +33,14 @@ fn repr() -> impl Strategy<Value = Repr> {
     let numbers = any::<(u8, u32, u32, u32)>();
     let runs = (1u16.., 1u32..);
     let values = prop_oneof![1u16..=300, Just(VALUES_MAX)];
-    (protocol, kind, 0u8..16, runs, values, numbers).prop_map(
-        |(protocol, kind, flags, (job, epoch), values, numbers)| {
+    let audience = prop_oneof![Just(0), 1..=32u8, 0x81..=0xa0u8];
+    (protocol, kind, 0u8..16, runs, (values, audience, any::<bool>()), numbers).prop_map(
+        |(protocol, kind, flags, (job, epoch), (values, audience, bare), numbers)| {
             let (priority, sequence, bitmap, index) = numbers;
+            let has_audience = protocol.has_rounds() && kind.may_have_audience();
+            let audience = if has_audience { audience } else { 0 };
+            let audience = Audience::from_byte(audience).unwrap();
+            let is_bare = bare && audience != Audience::ALL && kind.may_lack_values();
             Repr {
                 protocol,
                 kind,
@@ -43,11 +48,11 @@ fn repr() -> impl Strategy<Value = Repr> {
                 priority,
                 job: JobId::new(job).unwrap(),
                 epoch: Epoch::new(epoch).unwrap(),
-                values: if kind.has_values() { values } else { 0 },
+                values: if kind.has_values() && !is_bare { values } else { 0 },
                 sequence: Sequence(sequence),
                 bitmap: Bitmap(bitmap),
                 rack: Rack::NONE,
-                audience: Audience::ALL,
+                audience,
                 index: AggregatorIndex(index),
             }
         },
@@ -67,7 +72,8 @@ fn read_everything(packet: &Packet<&[u8]>) {
     assert_eq!(packet.payload().len(), 4 * usize::from(repr.values));
     let bits: Vec<u32> = packet.values_f32().map(f32::to_bits).collect();
     assert!(packet.values_i32().map(i32::cast_unsigned).eq(bits));
-    assert_eq!(repr.kind.has_values(), repr.values > 0);
+    let may_lack = repr.audience != Audience::ALL && repr.kind.may_lack_values();
+    assert!(repr.kind.has_values() == (repr.values > 0) || may_lack);
     assert_eq!(packet.round().sequence(), packet.sequence());
     assert_eq!(packet.service().get(), packet.priority());
     let _ = (packet.envelope(), packet.is_marked());

@@ -112,9 +112,9 @@ apply {
     screening.apply(hdr, from_parser, meta);
     limits.apply(hdr, meta);
     if (hdr.aggregation.isValid()) {
-        fill.apply(hdr);
         membership.apply(hdr, meta);
         services.apply(hdr, meta);
+        owners.apply(hdr, meta);
         workers.apply(hdr, meta);
     }
     if (hdr.aggregation.congested == 1 || hdr.ipv4.ecn == ECN_CONGESTION_EXPERIENCED) {
@@ -163,9 +163,15 @@ apply {
         } else if (meta.access == access_t.CLAIM && UNSUITED) {
             meta.access = access_t.NONE;
             UNTOUCHED
+        } else if (meta.bare == 1 && (meta.local == 0 || meta.giver == 0 || meta.owner == 1)) {
+            meta.access = access_t.NONE;
+            meta.outcome = outcome_t.MALFORMED;
         } else {
             rounds.apply(hdr.aggregation.index, meta);
         }
+    }
+    if (meta.bare == 1) {
+        fill.apply(hdr);
     }
     join_flags();
     AFTER_ROUNDS

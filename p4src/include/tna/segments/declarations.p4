@@ -3,6 +3,7 @@
 
 Screening() screening;
 Limits() limits;
+Owners() owners;
 Fill() fill;
 Membership() membership;
 Workers() workers;

@@ -26,6 +26,9 @@ struct metadata_t {
     bitmap_t       strangers;  // difference of the packet's bitmap and the total
     bitmap_t       workers;    // to cross off: the unit; or for a new round to wait for: the others
     bit<1>         local;      // they are all below this switch, which gives the results
+    bit<1>         bare;       // the packet left out zeros
+    bitmap_t       giver;      // of a gathered fragment
+    bit<1>         owner;      // the packet is the giver's
 #ifdef COPIES
     bit<1>         alone;      // they are not, and here is only the packet's
 #endif

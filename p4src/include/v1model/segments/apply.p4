@@ -19,7 +19,6 @@ apply {
     screening.apply(hdr, standard, PROTOCOL, meta);
     limits.apply(hdr, meta);
     if (meta.ours == 1) {
-        fill.apply(hdr);
         membership.apply(hdr, meta);
     }
     if (meta.ours == 1 || meta.access == access_t.SWEEP) {
@@ -47,7 +46,16 @@ apply {
                 meta.local = 1;
             }
             ELSEWHERE
+            if (hdr.aggregation.kind == kind_t.GRADIENT && hdr.aggregation.values == 0) {
+                meta.bare = 1;
+                owners.apply(hdr, meta);
+            }
             intents.apply();
+            if (meta.access == access_t.CLAIM && meta.bare == 1
+                && (meta.local == 0 || meta.giver == 0 || meta.owner == 1)) {
+                meta.access = access_t.NONE;
+                meta.outcome = outcome_t.MALFORMED;
+            }
         }
     } else if (meta.access == access_t.SWEEP && meta.inside == 0) {
         // A sweep goes through the segment that is the job's, and no further.
@@ -63,6 +71,9 @@ apply {
             meta.mark = 1;
         }
         meta.overflow = hdr.aggregation.overflow;
+        if (meta.bare == 1) {
+            fill.apply(hdr);
+        }
         rounds.apply(hdr.aggregation.sequence, hdr.aggregation.index, meta);
         AFTER_ROUNDS
         rules.apply();

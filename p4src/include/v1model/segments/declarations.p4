@@ -4,6 +4,7 @@
 
 Screening() screening;
 Limits() limits;
+Owners() owners;
 Fill() fill;
 Membership() membership;
 Services() services;

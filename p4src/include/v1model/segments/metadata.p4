@@ -14,6 +14,9 @@ struct metadata_t {
     bitmap_t       everyone; // all whose contributions a round waits for
     bitmap_t       total;    // all positions of the job
     bit<1>         local;    // they are all below this switch, which gives the results
+    bit<1>         bare;     // the packet left out zeros
+    bitmap_t       giver;    // of a gathered fragment
+    bit<1>         owner;    // the packet is the giver's
 
     // From the aggregator.
     turn_t         turn;

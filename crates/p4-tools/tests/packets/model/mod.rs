@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 pub(crate) use rounds::Service;
 
 use crate::frames::{
-    ABSENT, ARP, ASYNCHRONOUS, AUDIENCE, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT, HEADERS,
-    INDEX, IPV4, IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACK, REMINDER, REPLY, RESEND, SEQUENCE,
-    SWEEP, TUNNEL_PORTS, TUNNELS, internet_checksum,
+    ABSENT, ALL_BUT, ARP, ASYNCHRONOUS, AUDIENCE, BITMAP, COLLISION, CONGESTED, EPOCH, GRADIENT,
+    HEADERS, INDEX, IPV4, IPV6, MARKED, OVERFLOW, PARAMETER, QUERY, RACK, REMINDER, REPLY, RESEND,
+    SEQUENCE, SWEEP, TUNNEL_PORTS, TUNNELS, internet_checksum,
 };
 use crate::lab::Outcome::{self, *};
 use crate::lab::{NO_JOB, index};
@@ -195,7 +195,8 @@ impl Model {
         // A contribution may be for some only, and one of zeros may lack them then.
         let for_some = frame[43] == GRADIENT && self.build.program.has_rounds();
         let for_some = for_some && frame[AUDIENCE] != 0;
-        let values = if for_some && half(frame, 48) == 0 { 0 } else { values };
+        let gathered = for_some && frame[AUDIENCE] & ALL_BUT != 0;
+        let values = if gathered && half(frame, 48) == 0 { 0 } else { values };
         let datagram = 36 + 4 * values;
         let agree = usize::from(half(frame, 48)) == values
             && usize::from(half(frame, 38)) == datagram

@@ -56,12 +56,7 @@ impl Model {
         Some((place.sum.round, place.missing.is_empty()))
     }
 
-    pub(super) fn rounds(&mut self, part: Part, port: u16, mut frame: Vec<u8>) -> Out {
-        if frame[43] == GRADIENT && half(&frame, 48) == 0 {
-            self.filled = 4 * self.build.values;
-            frame.splice(HEADERS..HEADERS, vec![0; self.filled]);
-            set_values(&mut frame, self.build.values);
-        }
+    pub(super) fn rounds(&mut self, part: Part, port: u16, frame: Vec<u8>) -> Out {
         let Some(service) = self.service(&frame) else {
             return self.gone(part.slot, Rejected, &frame);
         };
@@ -119,6 +114,17 @@ impl Model {
         mut frame: Vec<u8>,
     ) -> Out {
         let ((_, round), cell, bitmap) = key(&frame);
+        let is_bare = half(&frame, 48) == 0;
+        if is_bare {
+            let owner = u32::from(frame[AUDIENCE] & !ALL_BUT).wrapping_sub(1);
+            let is_giver = owner < 32 && everyone >> owner & 1 == 1 && bitmap != 1 << owner;
+            if !local || !is_giver {
+                return self.gone(part.slot, Malformed, &frame);
+            }
+            self.filled = 4 * self.build.values;
+            frame.splice(HEADERS..HEADERS, vec![0; self.filled]);
+            set_values(&mut frame, self.build.values);
+        }
         let mut missing = workers(everyone);
         missing.remove(&bitmap.trailing_zeros());
         let own = Sum {
@@ -139,7 +145,7 @@ impl Model {
             return self.taken_in(part, (total, local), port, frame, Absorbed);
         }
         if place.sum.round < round {
-            if self.build.program == Program::SwitchMl {
+            if self.build.program == Program::SwitchMl || is_bare {
                 return self.gone(part.slot, Asynchronous, &frame);
             }
             frame[43] = ASYNCHRONOUS;
@@ -152,6 +158,10 @@ impl Model {
             place.sum.marked |= own.marked;
             place.sum.overflowed |= own.overflowed;
             return self.taken_in(part, (total, local), port, frame, Added);
+        }
+        if is_bare {
+            let is_late = place.sum.round > round;
+            return self.gone(part.slot, if is_late { Stale } else { Duplicate }, &frame);
         }
         // A packet of a round with a copy gets that copy.
         if let Some(copy) = place.copy.clone().filter(|copy| copy.round == round) {

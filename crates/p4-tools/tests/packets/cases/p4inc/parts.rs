@@ -1,14 +1,14 @@
 //! Results that not all workers need, and contributions of zeros, which lack them.
 
-use super::{Job, LOCAL, asynchronous, rack, values};
+use super::{Job, LOCAL, UNIT, rack, values};
 use crate::cases::{cases, switchml};
 use crate::frames::{ALL_BUT, Frame, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND};
 use crate::lab::{Lab, NO_JOB, Outcome::*};
 use crate::scene::{PS, sum};
 
 cases!("parts":
-    scattered, gathered, of_other_workers, flags_stay, again_with_values, early, for_all_with_values,
-    other_kinds, wrong_lengths,
+    scattered, gathered, of_other_workers, flags_stay, again_with_values, early, the_owner_gives_values,
+    of_several_units, for_all_with_values, other_kinds, wrong_lengths,
 );
 
 /// The same job in either program, with its switch.
@@ -90,38 +90,66 @@ fn flags_stay() {
     });
 }
 
-/// Who asks again gets the values, whether it needs them or not.
+/// Who asks again gets the values, whether it needs them or not; but nothing answers a packet without values.
 fn again_with_values() {
     everywhere(|lab, job| {
         let [x] = values(lab);
         let audience = ALL_BUT | 1;
         let own = job.gradient(0, 8, 2, &x).audience(audience);
+        let bare = zeros(job, 1, 2, audience);
+        let full = bare.clone().values(&vec![0; x.len()]);
         lab.check_gone(1, &own.bytes(), (job.slot, Absorbed));
         for flags in [0, RESEND] {
             lab.check_gone(1, &own.clone().flags(flags).bytes(), (job.slot, Duplicate));
         }
-        lab.check_gone(2, &zeros(job, 1, 2, audience).bytes(), (job.slot, Added));
-        let again = zeros(job, 1, 2, audience).flags(RESEND);
-        lab.check_gone(2, &again.bytes(), (job.slot, Duplicate));
+        lab.check_gone(2, &bare.bytes(), (job.slot, Added));
+        for again in [&bare, &full] {
+            lab.check_gone(2, &again.clone().flags(RESEND).bytes(), (job.slot, Duplicate));
+        }
         let last = zeros(job, 2, 2, audience);
         let out = job.for_audience(&job.published(&last, &x));
         lab.check(3, &last.bytes(), (job.slot, Completed), &out);
-        for (port, again) in [(1, own), (2, zeros(job, 1, 2, audience).flags(RESEND))] {
-            let reply = job.repeated(&again, &x).bytes();
-            lab.check(port, &again.bytes(), (job.slot, Repeated), &[(port, reply)]);
+        for flags in [0, RESEND] {
+            lab.check_gone(2, &bare.clone().flags(flags).bytes(), (job.slot, Duplicate));
+            for (port, again) in [(1, &own), (2, &full)] {
+                let again = again.clone().flags(flags);
+                let reply = job.repeated(&again, &x).bytes();
+                lab.check(port, &again.bytes(), (job.slot, Repeated), &[(port, reply)]);
+            }
         }
     });
 }
 
-/// What comes too early goes back with the zeros that it lacked (P4INC).
+/// What comes too early is dropped if it lacks values.
 fn early() {
+    everywhere(|lab, job| {
+        let [x] = values(lab);
+        lab.check_gone(1, &job.gradient(0, 8, 2, &x).bytes(), (job.slot, Absorbed));
+        let early = job.gradient(0, 24, 2, &[]).audience(ALL_BUT | 2);
+        lab.check_gone(1, &early.bytes(), (job.slot, Asynchronous));
+    });
+}
+
+/// Otherwise a job could have results sent that are longer than all that its workers send.
+fn the_owner_gives_values() {
+    everywhere(|lab, job| {
+        for audience in [ALL_BUT | 1, ALL_BUT | 4, ALL_BUT | 32, ALL_BUT | 33, ALL_BUT, 0xff] {
+            let bare = zeros(job, 0, 2, audience);
+            lab.check_gone(1, &bare.bytes(), (job.slot, Malformed));
+        }
+        // In a scatter, everybody gives values.
+        for audience in [1, 2, 32] {
+            lab.check_gone(1, &zeros(job, 0, 2, audience).bytes(), (NO_JOB, Malformed));
+        }
+        lab.check_gone(1, &zeros(job, 0, 2, ALL_BUT | 2).bytes(), (job.slot, Absorbed));
+    });
+}
+
+/// Where a server has the results, everybody gives values.
+fn of_several_units() {
     let mut lab = rack();
-    let [x] = values(&lab);
-    lab.check_gone(1, &LOCAL.gradient(0, 8, 2, &x).bytes(), (LOCAL.slot, Absorbed));
-    let early = LOCAL.gradient(0, 24, 2, &[]).audience(ALL_BUT | 2);
-    let filled = early.clone().values(&vec![0; x.len()]);
-    let back = asynchronous(&filled).bytes();
-    lab.check(1, &early.bytes(), (LOCAL.slot, Asynchronous), &[(1, back)]);
+    let bare = zeros(UNIT, 0, UNIT.cell(0), ALL_BUT | 2);
+    lab.check_gone(1, &bare.bytes(), (UNIT.slot, Malformed));
 }
 
 /// Values are not left out where all need them.
@@ -148,7 +176,7 @@ fn other_kinds() {
 fn wrong_lengths() {
     everywhere(|lab, job| {
         let [x] = values(lab);
-        let bare = zeros(job, 0, 2, 1);
+        let bare = zeros(job, 0, 2, ALL_BUT | 2);
         for frame in [
             bare.clone().values(&x[1..]),
             bare.clone().values(&x[..1]),

@@ -72,6 +72,20 @@ fn a_worker_gets_the_sums_of_its_part() {
     assert_eq!(sums(&mut worker), [vec![0, 1, 9, 9, 4, 5, 6, 7, 9, 9, 10, 11].into()]);
 }
 
+/// No switch answers a packet without values.
+#[test]
+fn zeros_that_are_sent_again_have_values() {
+    let mut worker = loaded(Exchange::AllGather);
+    assert_eq!(sent(&mut worker, us(0))[0].words, []);
+    for fragment in 2..6 {
+        let audience = Audience::all_but(fragment as u8 % 3);
+        result(&mut worker, fragment, audience, &[7, 7]);
+    }
+    let again = sent(&mut worker, us(2));
+    let zeros = again.iter().find(|packet| packet.short().0 == 0).expect("it is lost");
+    assert_eq!((&zeros.words[..], zeros.repr.audience), (&[0, 0][..], Audience::all_but(0)));
+}
+
 /// A result without the values that are needed is no result.
 #[test]
 fn a_worker_waits_for_the_values_that_it_needs() {
@@ -134,5 +148,8 @@ fn jobs_of_several_switches_exchange_no_parts() {
     }
     let floats = Tensor::F32(vec![1.0; 6].into());
     let worker = Worker::new(LOCAL.papers(1)).unwrap();
-    assert_eq!(submit(worker, floats, terms(Exchange::AllGather)), Some(SubmitError::Parts));
+    assert_eq!(
+        submit(worker, floats, terms(Exchange::AllGather)),
+        Some(SubmitError::GatheredFloats)
+    );
 }
