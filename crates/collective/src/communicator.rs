@@ -49,7 +49,8 @@ use crate::outcome::{Callers, Outcome, lock};
 use crate::scales::Precision;
 use crate::settings::{self, JOB, NonFinite};
 use crate::underflow::{Policy, Warnings};
-use crate::work::{Call, Values, Work};
+use crate::values::Values;
+use crate::work::{Call, Work};
 use crate::{Collective, Description, ElementType, Error, GroupSwitch, Station};
 
 /// The rank whose process has an embedded switch, and its member.

@@ -70,6 +70,7 @@ pub mod settings;
 pub mod switch;
 pub mod tunnels;
 mod underflow;
+mod values;
 mod work;
 
 pub use admission::Station;
@@ -83,4 +84,5 @@ pub use members::Members;
 pub use scales::Precision;
 pub use settings::{Ranks, Settings, Threads};
 pub use switch::GroupSwitch;
-pub use work::{Call, Values};
+pub use values::Values;
+pub use work::Call;

@@ -1,6 +1,5 @@
 //! A call, and what is left to do for it.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use tributary_protocol::Tensor;
@@ -16,42 +15,11 @@ use crate::magnitudes::{Blocks, Magnitudes};
 use crate::meter::UnderWay;
 use crate::outcome::Outcome;
 use crate::scales::{self, Plan};
+use crate::values::Values;
 
 /// The names of operations, as PyTorch has them.
 pub(crate) const SUM: &str = "all_reduce (SUM)";
 pub(crate) const AVERAGE: &str = "all_reduce (AVG)";
-
-/// Numbers that are summed in place.
-#[derive(Debug)]
-pub enum Values {
-    /// Of type [`ElementType::F32`].
-    Single(Buffer<f32>),
-    /// Of a 16-bit type, as bits. They are summed as `f32`, and the sum is rounded.
-    Short(Buffer<u16>, ElementType),
-}
-
-impl Values {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Single(values) => values.len(),
-            Self::Short(values, _) => values.len(),
-        }
-    }
-
-    pub(crate) fn floats(&self) -> Cow<'_, [f32]> {
-        match self {
-            Self::Single(values) => Cow::Borrowed(values),
-            Self::Short(bits, element) => Cow::Owned(widen(bits, *element)),
-        }
-    }
-
-    pub(crate) fn element(&self) -> ElementType {
-        match self {
-            Self::Single(_) => ElementType::F32,
-            Self::Short(_, element) => *element,
-        }
-    }
-}
 
 /// A call.
 #[derive(Debug)]

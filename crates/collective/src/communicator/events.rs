@@ -22,7 +22,8 @@ use crate::outcome::{Outcome, lock};
 use crate::scales::Plan;
 use crate::settings::NonFinite;
 use crate::underflow;
-use crate::work::{Values, Work};
+use crate::values::Values;
+use crate::work::Work;
 
 /// The sums of a call's only tensor, which are integers.
 fn integers(sums: Sums) -> Vec<i32> {

@@ -12,9 +12,10 @@
 //! | SwitchML, 2 workers × 3 fragments, 1 slot | 3 | 3 | 120 975 | 889 635 | 21 |
 //! | SwitchML, 2 workers × 3 fragments, 2 slots | 2 | 1 | 67 904 | 386 829 | 17 |
 //! | SwitchML, 2 workers × 2 fragments at 2 and 3 scales, 1 slot | 2 | 2 | 37 601 | 208 391 | 26 |
-//! | local, 2 workers × 3 fragments that are scattered, or gathered, window 1 | 2 | 2 | 11 596 | 57 183 | 18 |
-//! | local, 3 workers × 3 fragments, otherwise the same | 1 | 1 | 5 908 | 22 804 | 21 |
-//! | SwitchML, 2 workers × 3 fragments that are scattered, or gathered, 1 slot | 2 | 2 | 21 927 | 114 871 | 18 |
+//! | local, 2 workers × 3 fragments that are scattered, window 1 | 2 | 2 | 11 596 | 57 183 | 18 |
+//! | the same, gathered | 2 | 2 | 8 657 | 42 638 | 18 |
+//! | SwitchML, 2 workers × 3 fragments that are scattered, 1 slot | 2 | 2 | 21 927 | 114 871 | 18 |
+//! | the same, gathered | 2 | 2 | 19 917 | 104 245 | 18 |
 //! | 2 + 1 workers in 2 units × 2 fragments, window 1, 1 aggregator | 0 | 1 | 30 037 | 111 142 | 38 |
 //! | the same (on demand, 56 s) | 1 | 1 | 2 093 343 | 10 496 649 | 48 |
 //! | 2 + 2 workers, otherwise the same | 1 | 0 | 112 186 | 491 979 | 46 |
