@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,23 @@ value = array.array("I", [0x17, 0])
 request = struct.pack("16sP", b"eth0", value.buffer_info()[0])
 fcntl.ioctl(socket.socket(socket.AF_INET, socket.SOCK_DGRAM), 0x8946, request)
 """
+
+
+def missing(program: str) -> str | None:
+    """Why this cannot run here."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if not shutil.which("ip") or not shutil.which("tc"):
+        return "network namespaces and links with a rate need ip and tc of iproute2"
+    if not shutil.which(program):
+        return "the program `tributary` is not on the PATH (cargo build --release); see --program"
+    return None
+
+
+def show(text: str) -> None:
+    """Shows what is running, if a person is looking."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 class Network:

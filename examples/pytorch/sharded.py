@@ -22,7 +22,6 @@ import gc
 import json
 import os
 import platform
-import shutil
 import signal
 import statistics
 import sys
@@ -37,7 +36,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from namespaces import Network
+from namespaces import Network, missing, show
 
 WAYS = ["P4INC", "SwitchML", "Gloo"]
 VALUES_PER_PACKET = 256
@@ -52,7 +51,7 @@ def main() -> None:
     if options.directory:
         measure(options)
         return
-    problem = missing(options)
+    problem = missing(options.program)
     if problem:
         print(f"skipped: {problem}")
         return
@@ -91,23 +90,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def missing(options: argparse.Namespace) -> str | None:
-    """Why this cannot run here."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if not shutil.which("ip") or not shutil.which("tc"):
-        return "network namespaces and links with a rate need ip and tc of iproute2"
-    if not shutil.which(options.program):
-        return "the program `tributary` is not on the PATH (cargo build --release); see --program"
-    return None
-
-
-def show(text: str) -> None:
-    """Shows what is running, if a person is looking."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-
 def run(way: str, options: argparse.Namespace) -> dict[str, list[float]]:
     """One way, once: seconds, and bytes that the busiest host has sent and received, by name."""
     hosts = [f"w{number}" for number in range(1, options.workers + 1)]
@@ -143,7 +125,8 @@ def run(way: str, options: argparse.Namespace) -> dict[str, list[float]]:
             deadline = time.monotonic() + LIMIT
             while not network.check(hosts):
                 in_time(deadline)
-            of_ranks = [json.loads((Path(directory) / f"{host}.json").read_text()) for host in hosts]
+            files = [Path(directory) / f"{host}.json" for host in hosts]
+            of_ranks = [json.loads(file.read_text()) for file in files]
     for name in NAMES:
         found[name].insert(0, max(rank["seconds"][name] for rank in of_ranks))
     # Each rank has a loss of its own.

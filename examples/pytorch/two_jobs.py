@@ -28,7 +28,6 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import signal
 import statistics
 import sys
@@ -48,7 +47,7 @@ from torch.nn.parallel import DistributedDataParallel
 import curves
 import images
 import training
-from namespaces import CONTROL, SWITCH, Network
+from namespaces import CONTROL, SWITCH, Network, missing, show
 
 MODELS = {"ResNet": images.resnet, "VGG": images.vgg}
 # As in the paper's simulations (§7.2.1), where a model computes for half of the time of its
@@ -72,7 +71,7 @@ def main() -> None:
     if options.train:
         train(options)
         return
-    problem = missing(options)
+    problem = missing(options.program)
     if problem:
         print(f"skipped: {problem}")
         return
@@ -121,23 +120,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--backend", help=argparse.SUPPRESS)
     parser.add_argument("--directory", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-def missing(options: argparse.Namespace) -> str | None:
-    """Why this cannot run here."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    if not shutil.which("ip") or not shutil.which("tc"):
-        return "network namespaces and links with a rate need ip and tc of iproute2"
-    if not shutil.which(options.program):
-        return "the program `tributary` is not on the PATH (cargo build --release); see --program"
-    return None
-
-
-def show(text: str) -> None:
-    """Shows what is running, if a person is looking."""
-    if sys.stderr.isatty():
-        print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 # A run.

@@ -17,7 +17,7 @@ control VerifyChecksums(inout headers_t hdr, inout metadata_t meta) {
     }
 }
 
-// The switch changes two fields of IPv4: the time to live and the congestion mark.
+// The switch changes the time to live, the congestion mark and, with parts of tensors, the length.
 control UpdateChecksums(inout headers_t hdr, inout metadata_t meta) {
     apply {
         update_checksum(hdr.ipv4.isValid() && hdr.ipv4.header_words == 5,

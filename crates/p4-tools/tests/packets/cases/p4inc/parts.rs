@@ -40,7 +40,7 @@ fn scattered() {
     });
 }
 
-/// One worker gives a fragment, whoever comes last; all others get it.
+/// One worker gives the values of a fragment, and all others get them, whoever sends last.
 fn gathered() {
     everywhere(|lab, job| {
         let [x] = values(lab);
