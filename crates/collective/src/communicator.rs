@@ -39,6 +39,7 @@ use tributary_worker::{Error as WorkerError, Node, Sums};
 
 use crate::admission::RankPort;
 use crate::description::Fabric;
+use crate::error::caught;
 use crate::exchange::{Exchange, Seat};
 use crate::follower::Follower;
 use crate::group::{Counters, Group, Patience, Pending};
@@ -441,10 +442,19 @@ impl Communicator {
             callers,
             voice: membership.voice(),
         });
+        let own = Arc::downgrade(&shared);
         let finish = move || {
             for finish in to_finish {
                 match finish {
-                    Finish::Sum(work, sums, extras) => work.finish(sums, &extras, ranks),
+                    Finish::Sum(work, sums, extras) => {
+                        let finished = caught(|| {
+                            work.finish(sums, &extras, ranks);
+                            Ok(())
+                        });
+                        if let (Err(error), Some(shared)) = (finished, own.upgrade()) {
+                            shared.happen(Happening::Broken(error));
+                        }
+                    }
                     Finish::End => return,
                 }
             }
@@ -667,8 +677,8 @@ mod tests {
     use super::*;
     use crate::{Ranks, Settings};
 
-    #[test]
-    fn calls_in_the_inbox_are_pending() {
+    /// Two ranks, the first of which has the switch.
+    fn pair() -> (GroupSwitch, Communicator, Communicator) {
         let timeout = Duration::from_secs(60);
         let settings = Settings::complete("", Ranks::of_one_host(2), timeout).unwrap();
         let address = std::net::Ipv4Addr::LOCALHOST.into();
@@ -678,17 +688,47 @@ mod tests {
         let members = Members::each_alone(2);
         let mut switch = GroupSwitch::start(settings, &members, address, &ends).unwrap();
         let description = switch.description().clone();
-        let _other = Communicator::join(&description, 1, tunnels, None).unwrap();
-        let communicator =
-            Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
+        let other = Communicator::join(&description, 1, tunnels, None).unwrap();
+        let first = Communicator::join(&description, 0, Vec::new(), Some(&mut switch)).unwrap();
+        (switch, first, other)
+    }
+
+    fn barrier() -> Call {
+        Call::Announce { operation: "barrier".into(), elements: 0, element: String::new() }
+    }
+
+    #[test]
+    fn a_panic_fails_the_group_at_all_ranks() {
+        let (_switch, communicator, other) = pair();
+        let shared = &communicator.shared;
+        let pending = communicator.call(barrier());
+        // The other rank does not call.
+        while lock(&shared.state).agreeing.is_none() {
+            std::thread::yield_now();
+        }
+        // No worker gives such an answer to a barrier.
+        shared.happen(Happening::Measured(Ok(Vec::new()), Stats::default()));
+        let enough = Duration::from_secs(60);
+        let panicked = |result: Option<Result<(), Error>>| {
+            let error = result.expect("it ends").unwrap_err().to_string();
+            assert!(error.contains("panicked"), "{error}");
+        };
+        panicked(pending.wait(enough));
+        panicked(communicator.call(barrier()).wait(enough));
+        panicked(other.failure().wait(enough));
+        other.abort();
+        communicator.abort();
+    }
+
+    #[test]
+    fn calls_in_the_inbox_are_pending() {
+        let (_switch, communicator, _other) = pair();
         let shared = &communicator.shared;
         // As if a thread were handling something that takes long.
         while std::mem::replace(&mut lock(&shared.inbox).busy, true) {
             std::thread::yield_now();
         }
-        let operation = "barrier".to_owned();
-        let call = Call::Announce { operation, elements: 0, element: String::new() };
-        drop(communicator.call(call));
+        drop(communicator.call(barrier()));
         std::thread::scope(|scope| {
             let pending = scope.spawn(|| shared.pending());
             std::thread::sleep(Duration::from_millis(50));

@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use tributary_base::one_line;
@@ -57,6 +58,12 @@ impl Error {
     pub(crate) fn is_of_one_call(&self) -> bool {
         matches!(self, Self::NotFinite { .. } | Self::Underflow { .. })
     }
+}
+
+/// Makes a panic, which the panic hook has reported, an error: the thread goes on, and who waits for it learns of it.
+pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let panicked = |_| Err(Error::Failed("a thread of this rank has panicked".into()));
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)
 }
 
 impl From<anyhow::Error> for Error {

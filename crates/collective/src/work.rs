@@ -1,6 +1,7 @@
 //! A call, and what is left to do for it.
 
 use std::sync::Arc;
+use std::thread;
 
 use tributary_protocol::Tensor;
 use tributary_protocol::buffer::Buffer;
@@ -8,6 +9,7 @@ use tributary_protocol::fixed::Rounding;
 use tributary_protocol::priority::Priority;
 
 use crate::ElementType;
+use crate::Error;
 use crate::agreement::{self, Claim};
 use crate::exchange::{Exchange, Laid};
 use crate::floats::{narrow, widen};
@@ -69,6 +71,15 @@ pub(crate) struct Work {
     pub(crate) priority: Priority,
     layer: Option<(usize, usize)>,
     _under_way: Option<UnderWay>,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        // Whatever the thread that has this call was doing with it.
+        if thread::panicking() {
+            self.outcome.set(Err(Error::Failed("its thread has panicked".into())));
+        }
+    }
 }
 
 impl Work {

@@ -16,6 +16,7 @@ use tributary_worker::{Error as WorkerError, Node, Sums};
 use super::{FIRST, Finish, Happening, Mistake, Shared, State, greets};
 use crate::Error;
 use crate::agreement::{self, Claim};
+use crate::error::caught;
 use crate::exchange::Exchange;
 use crate::magnitudes::Magnitudes;
 use crate::outcome::{Outcome, lock};
@@ -52,7 +53,17 @@ impl Shared {
                 next
             };
             let Some(next) = next else { return };
-            self.handle(&mut lock(&self.state), next);
+            let is_end = matches!(next, Happening::Broken(_));
+            let handled = caught(|| {
+                self.handle(&mut lock(&self.state), next);
+                Ok(())
+            });
+            if let Err(error) = handled
+                && !is_end
+            {
+                // Without this thread, nothing would be handled any more.
+                lock(&self.inbox).queue.push_back(Happening::Broken(error));
+            }
         }
     }
 

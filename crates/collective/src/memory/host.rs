@@ -14,6 +14,7 @@ use tributary_protocol::buffer::Buffer;
 use super::segment::Lane;
 use super::sums::{How, capacity, narrow};
 use super::{FEW, Place, SLEEP, Shared, claim};
+use crate::error::caught;
 use crate::outcome::{Outcome, lock};
 use crate::work::{AVERAGE, SUM};
 use crate::{Call, ElementType, Error, Group as _, Pending, Values, communicator};
@@ -170,7 +171,7 @@ impl Shared {
                 What::Announced => 0,
                 What::Sum { elements, .. } => elements as u64,
             };
-            let result = self.finish(rest, &mut place);
+            let result = caught(|| self.finish(rest, &mut place));
             self.end_call(&outcome, elements, result);
         }
     }

@@ -37,6 +37,7 @@ use self::host::{Host, Rest};
 use self::join::{Connections, Entrance, Found};
 use self::segment::{Claim, Lane, Segment};
 use self::sums::{Buffers, Element, How, shared_capacity};
+use crate::error::caught;
 use crate::group::Patience;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{self, NonFinite};
@@ -482,7 +483,7 @@ impl Shared {
                 Task::Call(Call::Reduce { values, .. }) => values.len() as u64,
                 Task::Call(Call::Announce { .. }) | Task::Collective(_) => 0,
             };
-            let rest = match (task, &self.host) {
+            let rest = caught(|| match (task, &self.host) {
                 (Task::Call(call), None) => {
                     self.carry_out(call, &outcome, &mut place).map(|()| None)
                 }
@@ -492,7 +493,7 @@ impl Shared {
                 (Task::Collective(collective), _) => {
                     self.carry_out_collective(collective, &outcome, &mut place).map(|()| None)
                 }
-            };
+            });
             match rest {
                 // Its thread waits for calls until this one ends.
                 Ok(Some(rest)) => drop(results.send(rest)),

@@ -89,6 +89,8 @@ pub struct Job {
     now: Time,
     /// Workers that wait for the next run.
     waiting: BTreeMap<WorkerIndex, Stream>,
+    /// A worker that does not come back has given up before the next run, for this reason.
+    given_up: Option<(WorkerIndex, String)>,
     followers: BTreeSet<Stream>,
     run: Run,
     change: Option<Change>,
@@ -116,6 +118,7 @@ impl Job {
             rules,
             now: Time::ZERO,
             waiting: BTreeMap::new(),
+            given_up: None,
             followers: BTreeSet::new(),
             run: Run::new(served),
             change: None,
@@ -232,10 +235,13 @@ impl Job {
                 self.run.reach(stream, rounds, self.now);
                 self.tell_behind();
             }
-            Event::Failed(stream, why) => match self.run.worker(stream) {
-                Some(worker) => self.lose(worker, &why),
-                None => self.give_up(stream, &why),
-            },
+            Event::Failed(stream, why) => {
+                if let Some(worker) = self.run.worker(stream) {
+                    self.lose(worker, &why);
+                } else if let Some(worker) = self.waiting_worker(stream) {
+                    self.give_up(worker, &why);
+                }
+            }
             Event::Gone(stream) => self.gone(stream),
             Event::Changed(outcome) => self.changed(outcome),
             Event::Recorded(outcome) => self.recorded(outcome),
@@ -372,7 +378,11 @@ impl Job {
                     let refusal = Refusal::Displaced(name());
                     self.refuse(other, refusal);
                 }
+                self.given_up.take_if(|(gone, _)| *gone == worker);
                 self.gather();
+                if let Some((gone, why)) = self.given_up.clone() {
+                    self.tell(stream, Notice::Lost(gone, why));
+                }
                 self.look();
             }
         }
@@ -446,9 +456,11 @@ impl Job {
 
     fn gone(&mut self, stream: Stream) {
         self.followers.remove(&stream);
-        let before = self.waiting.len();
-        self.waiting.retain(|_, waiting| *waiting != stream);
-        if self.waiting.len() < before {
+        if let Some(worker) = self.waiting_worker(stream) {
+            self.waiting.remove(&worker);
+            if self.rules.patience.is_zero() && self.given_up.is_none() {
+                self.give_up(worker, GONE);
+            }
             return self.gather();
         }
         self.run.rise(stream, self.now + self.rules.patience);
@@ -457,12 +469,20 @@ impl Job {
         }
     }
 
-    /// A worker that waits has failed. The others that wait need not wait for it, if nobody takes its place.
-    fn give_up(&mut self, stream: Stream, why: &str) {
-        let failed = self.waiting.iter().find(|(_, waiting)| **waiting == stream);
-        let Some(worker) = failed.map(|(worker, _)| *worker) else { return };
-        for other in self.waiting.values().filter(|waiting| **waiting != stream) {
-            let notice = Notice::Lost(worker, why.to_owned());
+    /// The worker that waits for the next run with this stream.
+    fn waiting_worker(&self, stream: Stream) -> Option<WorkerIndex> {
+        let own = self.waiting.iter().find(|(_, waiting)| **waiting == stream);
+        own.map(|(worker, _)| *worker)
+    }
+
+    /// A worker that waits, or has waited until now, has failed. The others that wait need not wait for it, if nobody
+    /// takes its place, and nor do those that come later, if nobody can.
+    fn give_up(&mut self, failed: WorkerIndex, why: &str) {
+        if self.rules.patience.is_zero() {
+            self.given_up.get_or_insert_with(|| (failed, why.to_owned()));
+        }
+        for (_, other) in self.waiting.iter().filter(|(worker, _)| **worker != failed) {
+            let notice = Notice::Lost(failed, why.to_owned());
             self.orders.push_back(Order::Tell(*other, notice));
         }
     }

@@ -12,31 +12,71 @@ fn orders(job: &mut Job, event: Event) -> Vec<Order> {
     std::iter::from_fn(|| job.poll()).collect()
 }
 
-/// It serves its other jobs meanwhile, for which it waits until it knows the runs of all.
-#[test]
-fn a_host_that_comes_while_switches_change_is_told_the_run_before() {
-    let [before, next] = [7, 8].map(|epoch| Epoch::new(epoch).unwrap());
-    let everyone = WorkerSet::first(2);
+const WAITS: Duration = Duration::from_secs(1);
+
+/// A job of two workers whose streams may be away for so long, with the run before its next one.
+fn job(patience: Duration, begun: bool) -> (Job, Epoch) {
+    let epoch = Epoch::new(7).unwrap();
     let rules = Rules {
         name: "a".into(),
         workers: 2,
         on_death: OnDeath::End,
         stepped: false,
-        patience: Duration::from_secs(1),
+        patience,
         grace: None,
     };
     let served = Served {
-        epoch: before,
-        workers: everyone,
+        epoch,
+        workers: WorkerSet::first(2),
         handover: None,
-        begun: true,
+        begun,
         ended: false,
         progress: Progress::new(Assignment::NONE, None),
     };
-    let mut job = Job::resume(rules, served);
+    (Job::resume(rules, served), epoch)
+}
+
+fn take(job: &mut Job, stream: Stream, index: u16) -> Vec<Order> {
+    orders(job, Event::Take(stream, WorkerIndex::new(index).unwrap(), None))
+}
+
+/// Such as a rank of a group that leaves before another one has joined.
+#[test]
+fn a_worker_need_not_wait_for_one_that_has_given_up_for_good() {
+    let ends: [fn(Stream) -> Vec<Event>; 2] = [
+        |stream| vec![Event::Failed(stream, "gave up".into()), Event::Gone(stream)],
+        |stream| vec![Event::Gone(stream)],
+    ];
+    for (end, named) in ends.into_iter().zip(["gave up", "is gone"]) {
+        for patience in [Duration::ZERO, WAITS] {
+            let (mut job, _) = job(patience, false);
+            take(&mut job, Stream(1), 0);
+            end(Stream(1)).into_iter().for_each(|event| drop(orders(&mut job, event)));
+            let told = take(&mut job, Stream(2), 1);
+            let lost = told.iter().filter_map(|order| match order {
+                Order::Tell(stream, Notice::Lost(worker, why)) => {
+                    Some((*stream, worker.get(), why.contains(named)))
+                }
+                _ => None,
+            });
+            let expected: &[_] = if patience.is_zero() { &[(Stream(2), 0, true)] } else { &[] };
+            assert_eq!(lost.collect::<Vec<_>>(), expected, "{named}, {patience:?}");
+            // It may be started again all the same.
+            take(&mut job, Stream(3), 0);
+            orders(&mut job, Event::Recorded(Ok(())));
+            assert!(job.is_taken_part_in() && job.served().begun);
+        }
+    }
+}
+
+/// It serves its other jobs meanwhile, for which it waits until it knows the runs of all.
+#[test]
+fn a_host_that_comes_while_switches_change_is_told_the_run_before() {
+    let (mut job, before) = job(WAITS, true);
+    let next = Epoch::new(8).unwrap();
+    let everyone = WorkerSet::first(2);
     for index in 0..2 {
-        let worker = WorkerIndex::new(index).unwrap();
-        orders(&mut job, Event::Take(Stream(index.into()), worker, None));
+        take(&mut job, Stream(index.into()), index);
     }
     assert!(job.is_changing(), "all workers wait for another run than the one that has begun");
     let host = Stream(9);
