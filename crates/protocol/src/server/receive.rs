@@ -210,6 +210,7 @@ impl ParameterServer {
         if let Some(floats) = &mut task.floats {
             floats.set(worker, packet.values_f32());
         }
+        task.resent |= packet.flags().contains(Flags::RESEND);
         let first = task.merged.is_empty();
         self.merged(now, number, packet, workers);
         if first {
@@ -251,9 +252,10 @@ impl ParameterServer {
         if task.merged == self.config.job.everyone() {
             if first && task.floats.is_none() {
                 self.stats.complete_on_arrival += 1;
-            } else if task.asked.is_none() {
+            } else if task.asked.is_none() || !task.resent {
                 // ESA §6: the "RTT" of a PS is the time from the set-up of the entry to its
-                // completion.
+                // completion. If it asked, and what it asked for was on its way, it asked too early: without this
+                // sample it would ask too early each time, and the answers would delay all that comes after them.
                 self.rtt.sample(now - task.since);
             }
             self.complete(number);

@@ -39,8 +39,10 @@ pub(super) struct Task {
     pub(super) ask_again_from: Time,
     /// Number of queries caused by the timeout.
     pub(super) timeouts: u32,
-    /// When a worker was last queried. The time to completion is then no measure of the network.
+    /// When a worker was last queried.
     pub(super) asked: Option<Time>,
+    /// Whether a merged packet had been sent again.
+    pub(super) resent: bool,
 }
 
 impl Task {
@@ -55,6 +57,7 @@ impl Task {
             ask_again_from,
             timeouts: 0,
             asked: None,
+            resent: false,
         }
     }
 }
