@@ -41,6 +41,7 @@
 #define MEMBERSHIPS 4096
 #define SERVICES 512
 #define LIMITS 2048
+#define FLOWS 2048
 
 // Jobs that are counted apart from each other; slot 0 counts what belongs to no job.
 #define JOB_SLOTS 256

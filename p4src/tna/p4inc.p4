@@ -24,6 +24,7 @@
 
 #include "../include/tna/segments/parts.p4"
 #include "../include/tna/aggregator/copies.p4"
+#include "../include/circuits.p4"
 
 control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                      in ingress_intrinsic_metadata_t intrinsic,
@@ -31,6 +32,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                      inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
                      inout ingress_intrinsic_metadata_for_tm_t for_tm) {
     #include "../include/tna/segments/declarations.p4"
+    Circuits() circuits;
     Copied() copied;
 
     // --- Intents: what a packet does to its aggregator ---------------------------------------
@@ -93,6 +95,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
     #define UNTOUCHED \
         meta.outcome = outcome_t.BYPASSED; \
         meta.forward = 1;
+    #define CHOOSES circuits.apply(hdr, meta);
     #define AFTER_ROUNDS copied.apply(hdr.aggregation.index, meta);
     #define TAKES_FLAGS meta.deed == deed_t.READ || (meta.deed == deed_t.OLDER && meta.kept == 1)
 

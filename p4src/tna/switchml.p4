@@ -62,6 +62,7 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
     #define ELSEWHERE
     #define UNSUITED meta.local == 0
     #define UNTOUCHED meta.outcome = outcome_t.REJECTED;
+    #define CHOOSES
     #define AFTER_ROUNDS
     #define TAKES_FLAGS meta.deed == deed_t.READ
 

@@ -21,10 +21,12 @@
 
 #include "../include/v1model/segments/parts.p4"
 #include "../include/v1model/aggregator/copies.p4"
+#include "../include/circuits.p4"
 
 control P4incIngress(inout headers_t hdr, inout metadata_t meta,
                      inout standard_metadata_t standard) {
     #include "../include/v1model/segments/declarations.p4"
+    Circuits() circuits;
     Copied() copied;
     Copies() copies;
 
@@ -92,6 +94,7 @@ control P4incIngress(inout headers_t hdr, inout metadata_t meta,
             alone = 1; \
         }
 
+    #define CHOOSES circuits.apply(hdr, meta);
     #define AFTER_ROUNDS copied.apply(hdr.aggregation.sequence, hdr.aggregation.index, meta);
     #define AFTER_VALUES copies.apply(hdr, meta);
 

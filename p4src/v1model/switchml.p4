@@ -52,6 +52,7 @@ control SwitchMlIngress(inout headers_t hdr, inout metadata_t meta,
 
     #define EXAMINE
     #define ELSEWHERE
+    #define CHOOSES
     #define AFTER_ROUNDS
     #define AFTER_VALUES
 

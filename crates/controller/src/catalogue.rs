@@ -24,6 +24,8 @@ pub struct Catalogue {
     pub(crate) services: Option<Services>,
     /// Whether the program cuts off the values of results by mirror sessions: with segments, on Tofino.
     pub(crate) mirrors: bool,
+    /// `None` if the program's packets take one circuit between two units.
+    pub(crate) circuits: Option<Circuits>,
     pub(crate) hosts: TableIds<1>,
     pub(crate) to_port: ActionIds<1>,
     pub(crate) limits: TableIds<2>,
@@ -50,6 +52,24 @@ pub(crate) struct Services {
     copies: bool,
     /// Number of aggregators of a switch.
     pub(crate) pool: u32,
+}
+
+/// The table that has the circuits of flows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Circuits {
+    pub(crate) table: TableIds<2>,
+    pub(crate) take: ActionIds<1>,
+}
+
+impl Circuits {
+    /// `None` if the program has no such table.
+    fn new(info: &P4Info) -> Result<Option<Self>, Error> {
+        let Ok(circuits) = table(info, "circuits") else { return Ok(None) };
+        Ok(Some(Self {
+            table: fields(circuits, ["job", "port"])?,
+            take: action(info, circuits, "take", ["circuit"])?,
+        }))
+    }
 }
 
 impl Services {
@@ -129,6 +149,7 @@ impl Catalogue {
             mirrors: services.is_some()
                 && info.pkg_info.as_ref().is_some_and(|package| package.arch == "tna"),
             services,
+            circuits: Circuits::new(info)?,
             hosts: fields(hosts, ["hdr.ethernet.destination"])?,
             to_port: action(info, hosts, "to_port", ["port"])?,
             limits: fields(limits, ["job", "port"])?,
@@ -170,8 +191,9 @@ impl Catalogue {
     pub(crate) fn tables(&self) -> impl Iterator<Item = u32> {
         let servers = self.servers.as_ref().map(|servers| servers.table.id);
         let services = self.services.as_ref().map(|services| services.table.id);
+        let circuits = self.circuits.as_ref().map(|circuits| circuits.table.id);
         let all = [self.hosts.id, self.limits.id, self.memberships.id];
-        all.into_iter().chain(servers).chain(services)
+        all.into_iter().chain(servers).chain(services).chain(circuits)
     }
 }
 

@@ -204,7 +204,13 @@ pub fn memberships(
         let bytes = [preempting, most].map(|bytes| bytes.saturating_mul(workers.into()));
         limit(catalogue, run.job.get(), port, bytes)
     });
-    groups.into_iter().chain(servers).chain(limits).chain(memberships).collect()
+    let circuits = catalogue.circuits.iter().flat_map(|circuits| {
+        plan.circuits.iter().map(|(port, &circuit)| {
+            let keys = [job.clone(), exact(&port.to_be_bytes())];
+            entry(&circuits.table, keys, &circuits.take, [bytes(circuit.into())])
+        })
+    });
+    groups.into_iter().chain(servers).chain(limits).chain(circuits).chain(memberships).collect()
 }
 
 /// Updates that set a job's outcome counters to zero: the slot may have counted another job before.
@@ -451,6 +457,26 @@ mod tests {
                 packet_replication_engine_entry::Type::MulticastGroupEntry(_) => None,
             },
             _ => None,
+        }
+    }
+
+    #[test]
+    fn flows_have_circuits_if_the_program_knows_them() {
+        let text = "[topology]\nunits = 2\nhosts_per_unit = 3\noptical_ports = 2\n\
+                    [[job]]\nprotocol = \"p4inc\"\nworkers = 3\nps = \"ps2\"\naggregation = \"server\"\n";
+        let scenario = tributary_model::jobfile::parse(text, "test").unwrap();
+        let placement = Placement::unassigned(&scenario.jobs[0]);
+        let slot = JobSlot::new(1).unwrap();
+        for (protocol, expected) in [("p4inc", 3), ("switchml", 0)] {
+            let catalogue = catalogue("v1model", protocol);
+            let part = plan::job(&scenario.network.topology, &placement).pop().unwrap();
+            let all = memberships(&catalogue, &part, placement.run(), slot);
+            let table = catalogue.circuits.as_ref().map(|circuits| circuits.table.id);
+            let those = all.iter().filter(|entity| match &entity.entity {
+                Some(entity::Entity::TableEntry(entry)) => Some(entry.table_id) == table,
+                _ => false,
+            });
+            assert_eq!(those.count(), expected, "{protocol}");
         }
     }
 

@@ -156,6 +156,14 @@ impl PortMap {
             units: keys(part.units, number),
             relays: keys(part.relays, number),
             lower: part.lower.into_iter().map(number).collect(),
+            circuits: keys(part.circuits, number)
+                .into_iter()
+                .map(|(port, circuit)| (port, number(circuit)))
+                .collect(),
+            beside: keys(part.beside, number)
+                .into_iter()
+                .map(|(port, others)| (port, others.into_iter().map(number).collect()))
+                .collect(),
             uplink: part.uplink.map(number),
             reminders: keys(part.reminders, number),
             answers: keys(part.answers, number),

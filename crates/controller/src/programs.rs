@@ -250,16 +250,16 @@ mod tests {
 
     #[test]
     fn programs_with_services_are_told_apart() {
-        for (name, protocol) in [
-            ("p4inc", tributary_wire::Protocol::P4inc),
-            ("switchml", tributary_wire::Protocol::SwitchMl),
+        for (name, protocol, tables) in [
+            ("p4inc", tributary_wire::Protocol::P4inc, 5),
+            ("switchml", tributary_wire::Protocol::SwitchMl, 4),
         ] {
             let pool = [("POOL".to_owned(), "77".to_owned())];
             let compiled = compile(&Source::built_in(name).unwrap(), &pool);
             let compiled = compiled.unwrap_or_else(|error| panic!("{error}"));
             let catalogue = crate::Catalogue::new(&compiled.pipeline.p4info).unwrap();
             assert_eq!((catalogue.protocol(), catalogue.pool()), (protocol, Some(77)));
-            assert_eq!((catalogue.slots, catalogue.tables().count()), (255, 4));
+            assert_eq!((catalogue.slots, catalogue.tables().count()), (255, tables));
         }
         let atp = crate::Catalogue::new(&compiled(&[]).pipeline.p4info).unwrap();
         assert_eq!(atp.pool(), None);

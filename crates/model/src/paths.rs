@@ -33,8 +33,8 @@ pub struct Tree {
     next: Vec<Option<Hop>>,
 }
 
-/// One step towards the root.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// One step towards the root. Steps over circuits are in the order of the ports that they leave from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Hop {
     /// The port towards the root.
     pub out: u16,
@@ -42,6 +42,25 @@ pub struct Hop {
     pub to: SwitchId,
     /// The port there.
     pub into: u16,
+}
+
+impl Hop {
+    /// The same step from a switch over each circuit that leads there; only this one if it takes none.
+    #[must_use]
+    pub fn circuits(self, topology: &Topology, from: SwitchId) -> Vec<Self> {
+        if topology.fibre(from, self.out).is_none() {
+            return vec![self];
+        }
+        let over = |(out, _, peer)| match peer {
+            End::Switch(to, into) if to == self.to && topology.fibre(from, out).is_some() => {
+                Some(Self { out, to, into })
+            }
+            _ => None,
+        };
+        let mut circuits: Vec<Self> = topology.ports(from).filter_map(over).collect();
+        circuits.sort_unstable();
+        circuits
+    }
 }
 
 impl Tree {

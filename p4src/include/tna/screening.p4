@@ -42,6 +42,8 @@ control Screening(in headers_t hdr, in ingress_intrinsic_metadata_from_parser_t 
     // sweep has to change over before it looks at a cell.
     action enter() {
         meta.entering = 1;
+        meta.chosen = 1;
+        meta.way = RECIRCULATION_PORT;
         meta.outcome = outcome_t.SWEPT;
     }
 

@@ -177,6 +177,13 @@ impl Entry {
         Self::forwarding("routes", keys, "forwarding.to_next_hop", params)
     }
 
+    /// The circuit of what comes from a port for a job.
+    pub(crate) fn circuit(job: u16, port: u16, circuit: u16) -> Self {
+        let keys = [job, port].map(|key| Key::Exact(key.into())).to_vec();
+        let (table, action) = ("circuits.circuits", "circuits.take");
+        Self::Table { table, keys, action, params: vec![circuit.into()] }
+    }
+
     /// An entry of a table of plain forwarding.
     pub(crate) fn forwarding(
         table: &'static str,

@@ -124,8 +124,8 @@ apply {
             for_tm.ucast_egress_port = RECIRCULATION_PORT;
         }
         step();
-    } else if (meta.entering == 1) {
-        for_tm.ucast_egress_port = RECIRCULATION_PORT;
+    } else if (meta.chosen == 1) {
+        for_tm.ucast_egress_port = meta.way;
     }
     PUBLISH
     else if (meta.forward == 1) {

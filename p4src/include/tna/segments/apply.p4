@@ -3,6 +3,7 @@
 // A program defines, as macros, in its main file or its rules.p4:
 //
 //   ELSEWHERE      a branch `else if (…) { … }`, or nothing: the job is not local
+//   CHOOSES        statements: its block that chooses one of several circuits
 //   UNSUITED       a condition: a contribution that is not to be added here …
 //   UNTOUCHED      … and statements: what becomes of it
 //   AFTER_ROUNDS   statements: its block that applies when the aggregator's round is known
@@ -111,6 +112,7 @@ apply {
 
     screening.apply(hdr, from_parser, meta);
     limits.apply(hdr, meta);
+    CHOOSES
     if (hdr.aggregation.isValid()) {
         membership.apply(hdr, meta);
         services.apply(hdr, meta);
@@ -172,6 +174,11 @@ apply {
     }
     if (meta.bare == 1) {
         fill.apply(hdr);
+        // The zeros are this switch's to put in, and nobody else's.
+        if (meta.forward == 1) {
+            meta.forward = 0;
+            meta.outcome = outcome_t.MALFORMED;
+        }
     }
     join_flags();
     AFTER_ROUNDS
@@ -238,12 +245,12 @@ apply {
             for_tm.ucast_egress_port = RECIRCULATION_PORT;
         }
         step();
-    } else if (meta.entering == 1) {
-        for_tm.ucast_egress_port = RECIRCULATION_PORT;
     } else if (meta.result == 1) {
         announce.apply(hdr);
         hdr.bridge.audience = hdr.aggregation.audience;
         for_tm.mcast_grp_a = meta.group;
+    } else if (meta.chosen == 1 && (meta.forward == 1 || meta.entering == 1) && !(TURNS_BACK)) {
+        for_tm.ucast_egress_port = meta.way;
     } else if (meta.forward == 1) {
         forwarding.apply(hdr, for_deparser, for_tm);
     } else if (KEPT_BACK && meta.again == 0) {

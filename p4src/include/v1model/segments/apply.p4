@@ -5,6 +5,7 @@
 //   PROTOCOL         its protocol_t
 //   EXAMINE          statements: the bits that only its own table of intents looks at
 //   ELSEWHERE        a branch `else if (…) { … }`, or nothing: the job is not local
+//   CHOOSES          statements: its block that chooses one of several circuits
 //   AFTER_ROUNDS     statements: its block that applies when the aggregator's round is known
 //   AFTER_VALUES     statements: its block that applies to the packet's new values
 //   TURNS_BACK       a condition: the packet returns to its sender
@@ -18,6 +19,7 @@ action drop() {
 apply {
     screening.apply(hdr, standard, PROTOCOL, meta);
     limits.apply(hdr, meta);
+    CHOOSES
     if (meta.ours == 1) {
         membership.apply(hdr, meta);
     }
@@ -25,6 +27,9 @@ apply {
         services.apply(hdr, meta);
     }
     if (meta.ours == 1) {
+        if (hdr.aggregation.kind == kind_t.GRADIENT && hdr.aggregation.values == 0) {
+            meta.bare = 1;
+        }
         if (meta.member == 0 || meta.served == 0) {
             meta.outcome = outcome_t.REJECTED;
         } else if (meta.color == RED) {
@@ -46,8 +51,7 @@ apply {
                 meta.local = 1;
             }
             ELSEWHERE
-            if (hdr.aggregation.kind == kind_t.GRADIENT && hdr.aggregation.values == 0) {
-                meta.bare = 1;
+            if (meta.bare == 1) {
                 owners.apply(hdr, meta);
             }
             intents.apply();
@@ -56,6 +60,11 @@ apply {
                 meta.access = access_t.NONE;
                 meta.outcome = outcome_t.MALFORMED;
             }
+        }
+        // The zeros are this switch's to put in, and nobody else's.
+        if (meta.bare == 1 && meta.forward == 1) {
+            meta.forward = 0;
+            meta.outcome = outcome_t.MALFORMED;
         }
     } else if (meta.access == access_t.SWEEP && meta.inside == 0) {
         // A sweep goes through the segment that is the job's, and no further.
@@ -101,6 +110,8 @@ apply {
     } else if (meta.result == 1) {
         announce.apply(hdr);
         standard.mcast_grp = meta.group;
+    } else if (meta.forward == 1 && meta.chosen == 1 && !(TURNS_BACK)) {
+        standard.egress_spec = meta.way;
     } else if (meta.forward == 1) {
         forwarding.apply(hdr, standard);
     } else if (KEPT_BACK) {

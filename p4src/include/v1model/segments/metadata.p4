@@ -22,6 +22,8 @@ struct metadata_t {
     turn_t         turn;
     bit<1>         overflow; // any packet of the task had values too large for its scale
     bit<1>         result;   // the packet has become the result, for all workers
+    bit<1>         chosen;   // several circuits lead to the packet's server, and its flow has this one
+    port_t         way;
 #ifdef COPIES
     bit<1>         kept;     // the result of the packet's round is in the copy
     copy_access_t  copy_access;

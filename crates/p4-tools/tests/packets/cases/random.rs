@@ -16,24 +16,28 @@ use rand_chacha::ChaCha8Rng;
 use super::cases;
 use crate::entries::{Entry, FLOOD};
 use crate::frames::{
-    ABSENT, ARP, COLLISION, EPOCH, Frame, GRADIENT, HEADERS, IPV4, IPV6, MARKED, OVERFLOW,
-    PARAMETER, QUERY, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP, describe, epoch, internet_checksum,
-    ip, mac, plain,
+    ABSENT, ARP, AUDIENCE, COLLISION, EPOCH, Frame, GRADIENT, HEADERS, IPV4, IPV6, MARKED,
+    OVERFLOW, PARAMETER, QUERY, REMINDER, REPLY, RESEND, SEQUENCE, SWEEP, describe, epoch,
+    internet_checksum, ip, mac, plain,
 };
 use crate::lab::{Lab, Outcome};
-use crate::model::{Membership, Model, Part};
+use crate::model::{Membership, Model, Part, Service};
 use crate::target::{ALWAYS, Build, PORTS, Program};
 
 cases!("random":
     on_all_switches, at_length, esa_on_all_switches, esa_at_length, esa_always_on_all_switches,
     esa_linear_on_all_switches,
     p4inc_on_all_switches, p4inc_at_length, switchml_on_all_switches, switchml_at_length,
+    p4inc_as_written, switchml_as_written,
 );
 
 /// Default seeds.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
+/// No power of two: there is no such program for Tofino, where entries that no controller writes have other effects.
 const POOL: u32 = 6;
+/// With entries as controllers write them.
+const POOL_AS_WRITTEN: u32 = 8;
 const VALUES: usize = 32;
 const ATP: Build = Build { pool: POOL, values: VALUES, ..Build::PATIENT };
 const ESA: Build = Build { pool: POOL, values: VALUES, ..Build::ESA };
@@ -115,6 +119,14 @@ fn switchml_at_length() {
     seeds(Lab::embedded, SWITCHML, 20_000);
 }
 
+fn p4inc_as_written() {
+    seeds(Lab::embedded, Build { pool: POOL_AS_WRITTEN, ..P4INC }, 6_000);
+}
+
+fn switchml_as_written() {
+    seeds(Lab::embedded, Build { pool: POOL_AS_WRITTEN, ..SWITCHML }, 6_000);
+}
+
 fn seeds(lab: fn(Build) -> Lab, build: Build, packets: u32) {
     let packets = number("TRIBUTARY_PACKETS").map_or(packets, |n| n as u32);
     match number("TRIBUTARY_SEED") {
@@ -171,14 +183,17 @@ fn run(lab: Lab, seed: u64, packets: u32) -> BTreeSet<i64> {
 
 struct Net {
     rng: ChaCha8Rng,
+    /// The entries that were written at first, for P4INC and SwitchML.
+    parts: Vec<(Membership, Part)>,
+    services: Vec<((u16, u8), Service)>,
     lab: Lab,
     model: Model,
 }
 
 impl Net {
     fn new(lab: Lab, seed: u64) -> Self {
-        let mut net =
-            Self { rng: ChaCha8Rng::seed_from_u64(seed), model: Model::new(lab.build()), lab };
+        let (rng, model) = (ChaCha8Rng::seed_from_u64(seed), Model::new(lab.build()));
+        let mut net = Self { rng, parts: Vec::new(), services: Vec::new(), lab, model };
         net.plain_entries();
         for job in JOBS {
             if net.has_rounds() {
@@ -187,6 +202,8 @@ impl Net {
                 net.job_entries(job);
             }
         }
+        net.parts = net.model.parts.iter().map(|(key, part)| (*key, *part)).collect();
+        net.services = net.model.services.iter().map(|(key, what)| (*key, *what)).collect();
         net
     }
 
@@ -204,6 +221,13 @@ impl Net {
             let port = self.rng.random_range(1..=6);
             entries.push(Entry::route((to, length), port, ROUTER, mac(port)));
             self.model.routes.push((to, length as u32, port, ROUTER, mac(port)));
+        }
+        if self.lab.build().program == Program::P4inc {
+            for (job, port) in [(JOBS[0], 1), (JOBS[0], 3), (JOBS[1], 2), (JOBS[1], 5)] {
+                let circuit = self.rng.random_range(1..=6);
+                entries.push(Entry::circuit(job, port, circuit));
+                self.model.circuits.insert((job, port), circuit);
+            }
         }
         for group in [FLOOD, 11, 12] {
             let all = group == FLOOD;
@@ -262,6 +286,11 @@ impl Net {
         self.lab.build().program == Program::Esa
     }
 
+    /// Whether all entries are as controllers write them.
+    fn is_as_written(&self) -> bool {
+        self.lab.build().pool == POOL_AS_WRITTEN
+    }
+
     fn has_rounds(&self) -> bool {
         self.lab.build().program.has_rounds()
     }
@@ -273,6 +302,9 @@ impl Net {
 
     /// Removes, adds or changes an entry, including entries that no controller would write.
     fn change_entry(&mut self) {
+        if self.is_as_written() {
+            return self.write_again();
+        }
         if self.has_rounds() && self.rng.random_bool(0.4) {
             return self.change_service();
         }
@@ -298,6 +330,19 @@ impl Net {
         } else {
             self.lab.modify(&[entry(fresh, part)]);
             self.model.parts.insert(fresh, part);
+        }
+    }
+
+    /// Removes an entry that was written at first, or writes it again.
+    fn write_again(&mut self) {
+        if self.rng.random_bool(0.4) {
+            return self.serve_again();
+        }
+        let Some(&(key, part)) = self.parts.choose(&mut self.rng) else { return };
+        if self.model.parts.remove(&key).is_some() {
+            self.lab.delete(&[entry(key, part)]);
+        } else {
+            self.insert(key, part);
         }
     }
 
@@ -357,6 +402,10 @@ impl Net {
             let other = *JOBS.choose(&mut self.rng).expect("not empty");
             let run = epoch(other) + self.rng.random_range(0..2);
             frame[EPOCH..SEQUENCE].copy_from_slice(&run.to_be_bytes());
+        }
+        if self.is_as_written() && frame.len() >= HEADERS && frame[AUDIENCE] != 0 {
+            // With the values, a Tofino cuts off what follows them.
+            frame.truncate(14 + usize::from(u16::from_be_bytes([frame[16], frame[17]])));
         }
         if !is_fair(&frame) {
             return;

@@ -55,6 +55,10 @@ pub(crate) struct Model {
     pub(crate) own: Vec<u64>,
     pub(crate) routes: Vec<Route>,
     pub(crate) groups: BTreeMap<u16, Vec<u16>>,
+    /// The circuits of flows, by job and port.
+    pub(crate) circuits: BTreeMap<(u16, u16), u16>,
+    /// The circuit of the frame, unless it turns back.
+    circuit: Option<u16>,
     cells: BTreeMap<u32, Cell>,
     pub(crate) counts: Counts,
     /// How much longer the frame is than it came: zeros were added.
@@ -103,6 +107,8 @@ impl Model {
             own: Vec::new(),
             routes: Vec::new(),
             groups: BTreeMap::new(),
+            circuits: BTreeMap::new(),
+            circuit: None,
             cells: BTreeMap::new(),
             counts: Counts::new(),
             filled: 0,
@@ -122,6 +128,7 @@ impl Model {
             Sort::Plain => self.forward(NO_JOB, Forwarded, port, frame),
             Sort::Aggregation if frame[43] == SWEEP => self.gone(NO_JOB, Rejected, &frame),
             Sort::Aggregation => {
+                self.circuit = self.circuits.get(&(half(&frame, 46), port)).copied();
                 let key = (half(&frame, 46), word(&frame, EPOCH), port, frame[43], frame[RACK]);
                 match self.parts.get(&key).copied() {
                     None => self.gone(NO_JOB, Rejected, &frame),
@@ -133,7 +140,7 @@ impl Model {
                 }
             }
         };
-        self.filled = 0;
+        (self.filled, self.circuit) = (0, None);
         out
     }
 
@@ -318,6 +325,9 @@ impl Model {
 
     fn forward(&mut self, slot: u8, outcome: Outcome, port: u16, mut frame: Vec<u8>) -> Out {
         self.count(slot, outcome, frame.len());
+        if let Some(circuit) = self.circuit {
+            return vec![(circuit, frame)];
+        }
         let destination = address(&frame, 0);
         if !self.own.contains(&destination) {
             return match self.hosts.get(&destination) {

@@ -8,7 +8,7 @@ use crate::frames::{
     PARAMETER, QUERY, RACK, REPLY, RESEND, SEQUENCE, internet_checksum,
 };
 use crate::lab::NO_JOB;
-use crate::lab::Outcome::*;
+use crate::lab::Outcome::{self, *};
 use crate::target::Program;
 
 /// An entry of `services`.
@@ -40,6 +40,11 @@ pub(super) struct Place {
 /// The flags of a result sent by a worker.
 const RESULT: u8 = RESEND | COLLISION;
 
+/// Whether a worker has left out the zeros that it gives.
+fn is_bare(frame: &[u8]) -> bool {
+    frame[43] == GRADIENT && half(frame, 48) == 0
+}
+
 fn workers(bitmap: u32) -> BTreeSet<u32> {
     (0..32).filter(|worker| bitmap >> worker & 1 == 1).collect()
 }
@@ -61,7 +66,7 @@ impl Model {
             return self.gone(part.slot, Rejected, &frame);
         };
         if part.transit {
-            return self.forward(part.slot, Bypassed, port, frame);
+            return self.pass_on(part.slot, Bypassed, port, frame);
         }
         let p4inc = self.build.program == Program::P4inc;
         let handed_over = p4inc && frame[43] == GRADIENT && frame[44] & RESULT == RESULT;
@@ -88,10 +93,10 @@ impl Model {
             return self.gone(part.slot, Malformed, &frame);
         }
         if frame[44] & RESULT == RESULT {
-            return self.forward(part.slot, Resent, port, frame);
+            return self.pass_on(part.slot, Resent, port, frame);
         }
         let Service::Aggregate(offset, size, everyone, total) = service else {
-            return self.forward(part.slot, Bypassed, port, frame);
+            return self.pass_on(part.slot, Bypassed, port, frame);
         };
         if !(offset..offset + size).contains(&cell) {
             return self.gone(part.slot, Outside, &frame);
@@ -100,10 +105,18 @@ impl Model {
         match self.build.program {
             Program::SwitchMl if !local => self.gone(part.slot, Rejected, &frame),
             Program::P4inc if !local && part.unit == part.members => {
-                self.forward(part.slot, Bypassed, port, frame)
+                self.pass_on(part.slot, Bypassed, port, frame)
             }
             _ => self.contribute(part, ((everyone, total), local), port, frame),
         }
+    }
+
+    /// Forwards a packet, unless it leaves out zeros.
+    fn pass_on(&mut self, slot: u8, outcome: Outcome, port: u16, frame: Vec<u8>) -> Out {
+        if is_bare(&frame) {
+            return self.gone(slot, Malformed, &frame);
+        }
+        self.forward(slot, outcome, port, frame)
     }
 
     fn contribute(
@@ -114,7 +127,7 @@ impl Model {
         mut frame: Vec<u8>,
     ) -> Out {
         let ((_, round), cell, bitmap) = key(&frame);
-        let is_bare = half(&frame, 48) == 0;
+        let is_bare = is_bare(&frame);
         if is_bare {
             let owner = u32::from(frame[AUDIENCE] & !ALL_BUT).wrapping_sub(1);
             let is_giver = owner < 32 && everyone >> owner & 1 == 1 && bitmap != 1 << owner;
@@ -151,6 +164,7 @@ impl Model {
             frame[43] = ASYNCHRONOUS;
             frame[44] |= MARKED;
             turn_back(&mut frame);
+            self.circuit = None;
             return self.forward(part.slot, Asynchronous, port, frame);
         }
         if place.sum.round == round && place.missing.remove(&bitmap.trailing_zeros()) {
@@ -261,6 +275,7 @@ impl Model {
         write(&mut frame, total, &result.values, false);
         frame[RACK] = 0;
         turn_back(&mut frame);
+        self.circuit = None;
         self.forward(part.slot, Repeated, port, frame)
     }
 

@@ -1,14 +1,14 @@
 //! Jobs without aggregation in switches: plain forwarding, but still by entries.
 
-use super::{Job, LOCAL, PAIR, SERVED, rack, values};
+use super::{Job, LOCAL, PAIR, SERVED, UNIT, asynchronous, rack, values};
 use crate::cases::cases;
 use crate::entries::Entry;
 use crate::frames::{CONGESTED, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, RESEND};
 use crate::lab::{NO_JOB, Outcome::*};
-use crate::scene::PS;
+use crate::scene::{PS, sum};
 
 cases!("p4inc::forwarded":
-    everything_passes, cells_are_nothing_to_it, where_it_may_come_from, transit, plain_traffic,
+    everything_passes, cells_are_nothing_to_it, where_it_may_come_from, transit, plain_traffic, circuits,
 );
 
 fn everything_passes() {
@@ -104,4 +104,39 @@ fn plain_traffic() {
     let frame =
         crate::frames::plain(crate::frames::mac(3), crate::frames::mac(1), 0x0806, &[7; 28]);
     lab.check(1, &frame, (NO_JOB, Forwarded), &[(3, frame.clone())]);
+}
+
+/// Each flow has a circuit, whatever its packets are.
+fn circuits() {
+    let mut lab = rack();
+    let [x, y] = values(&lab);
+    let entries = [Entry::circuit(SERVED.id, 2, 6), Entry::circuit(UNIT.id, 2, 5)];
+    lab.insert(&entries);
+    for sequence in [8, 9, 16, 0x1_0000] {
+        for flags in [0, RESEND, MARKED] {
+            for (worker, from, to) in [(1, 2, 6), (0, 1, PS)] {
+                let frame = SERVED.gradient(worker, sequence, 0, &x).flags(flags);
+                lab.check(from, &frame.bytes(), (SERVED.slot, Bypassed), &[(to, frame.bytes())]);
+            }
+        }
+    }
+    // The sum takes that of the last contribution.
+    let cell = UNIT.cell(0);
+    lab.check_gone(1, &UNIT.gradient(0, 8, cell, &x).bytes(), (UNIT.slot, Absorbed));
+    let last = UNIT.gradient(1, 8, cell, &y);
+    let sum = last.clone().bitmap(0b11).values(&sum(&[&x, &y]));
+    lab.check(2, &last.bytes(), (UNIT.slot, Completed), &[(5, sum.bytes())]);
+    // What comes too early returns to its sender.
+    let early = UNIT.gradient(1, 16, cell, &y);
+    let error = asynchronous(&early).bytes();
+    lab.check(2, &early.bytes(), (UNIT.slot, Asynchronous), &[(2, error)]);
+    // Results, other jobs and other programs do not take it.
+    let result = SERVED.parameter(8, 0, &x);
+    let out = SERVED.for_workers(&result);
+    lab.check(PS, &result.bytes(), (SERVED.slot, Distributed), &out);
+    let plain = SERVED.gradient(1, 8, 0, &x).with(|f| f.udp_destination = 29811);
+    lab.check(2, &plain.bytes(), (NO_JOB, Forwarded), &[(PS, plain.bytes())]);
+    lab.delete(&entries[..1]);
+    let frame = SERVED.gradient(1, 8, 0, &x);
+    lab.check(2, &frame.bytes(), (SERVED.slot, Bypassed), &[(PS, frame.bytes())]);
 }

@@ -1,14 +1,17 @@
 //! Results that not all workers need, and contributions of zeros, which lack them.
 
-use super::{Job, LOCAL, UNIT, rack, values};
+use super::{Job, LOCAL, LONE, SERVED, UNIT, rack, values};
 use crate::cases::{cases, switchml};
-use crate::frames::{ALL_BUT, Frame, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND};
+use crate::entries::Entry;
+use crate::frames::{
+    ALL_BUT, COLLISION, Frame, GRADIENT, MARKED, OVERFLOW, PARAMETER, QUERY, REPLY, RESEND, mac,
+};
 use crate::lab::{Lab, NO_JOB, Outcome::*};
 use crate::scene::{PS, sum};
 
 cases!("parts":
     scattered, gathered, of_other_workers, flags_stay, again_with_values, early, the_owner_gives_values,
-    of_several_units, for_all_with_values, other_kinds, wrong_lengths,
+    where_servers_sum, for_all_with_values, other_kinds, wrong_lengths,
 );
 
 /// The same job in either program, with its switch.
@@ -145,11 +148,26 @@ fn the_owner_gives_values() {
     });
 }
 
-/// Where a server has the results, everybody gives values.
-fn of_several_units() {
+/// Where a server has the results, everybody gives values. A switch passes no packet on that lacks them: it could
+/// become longer on the way.
+fn where_servers_sum() {
     let mut lab = rack();
-    let bare = zeros(UNIT, 0, UNIT.cell(0), ALL_BUT | 2);
-    lab.check_gone(1, &bare.bytes(), (UNIT.slot, Malformed));
+    let cell = UNIT.cell(0);
+    let frames = [
+        (UNIT, zeros(UNIT, 0, cell, ALL_BUT | 2), Malformed),
+        (LONE, zeros(LONE, 0, LONE.cell(0), ALL_BUT | 2), Malformed),
+        (SERVED, zeros(SERVED, 0, 0, ALL_BUT | 2), Malformed),
+        (UNIT, zeros(UNIT, 0, cell, ALL_BUT | 2).flags(RESEND | COLLISION), Malformed),
+        (UNIT, zeros(UNIT, 0, cell + 4, ALL_BUT | 2), Outside),
+    ];
+    for (job, bare, outcome) in frames {
+        lab.check_gone(1, &bare.bytes(), (job.slot, outcome));
+    }
+    // A switch on the path.
+    let far = Job { id: 9, slot: 9, service: 77, ..LOCAL };
+    lab.insert(&[Entry::pass(far.id, 1, GRADIENT, far.slot), Entry::forward(far.id, far.service)]);
+    let bare = zeros(far, 0, 15, ALL_BUT | 2).with(|f| f.destination = mac(PS));
+    lab.check_gone(1, &bare.bytes(), (far.slot, Malformed));
 }
 
 /// Values are not left out where all need them.

@@ -71,6 +71,16 @@ impl Net {
         self.model.services.insert(key, what);
     }
 
+    /// The same for a service.
+    pub(super) fn serve_again(&mut self) {
+        let Some(&(key, what)) = self.services.choose(&mut self.rng) else { return };
+        if self.model.services.remove(&key).is_some() {
+            self.lab.delete(&[entry(key, what)]);
+        } else {
+            self.insert_service(key, what);
+        }
+    }
+
     /// Removes, adds or changes a service, including those that no controller would write, with
     /// overlapping segments. None exceeds the pool.
     pub(super) fn change_service(&mut self) {
