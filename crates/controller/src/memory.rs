@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use tributary_model::memory::{Memory, Room};
 use tributary_model::plan::{self, Placement};
-use tributary_model::{Aggregation, Error as Unservable, services};
+use tributary_model::{Aggregation, Error as Unservable, SummedAt, services};
 use tributary_protocol::{Assignment, Mode};
 use tributary_wire::{JobId, Service};
 
@@ -71,10 +71,10 @@ impl Controller {
     pub async fn relocate(
         &self,
         job: JobId,
-        aggregation: Aggregation,
+        place: impl Into<SummedAt>,
         size: u32,
     ) -> Result<Assignment, Error> {
-        self.relocate_recorded(job, aggregation, size, |_| Ok(())).await
+        self.relocate_recorded(job, place.into(), size, |_| Ok(())).await
     }
 
     /// [`relocate`](Self::relocate) for a caller that remembers placements over its own restart.
@@ -89,13 +89,13 @@ impl Controller {
     pub(crate) async fn relocate_recorded<E: From<Error>>(
         &self,
         job: JobId,
-        aggregation: Aggregation,
+        place: SummedAt,
         size: u32,
         record: impl FnOnce(&Placement) -> Result<(), E>,
     ) -> Result<Assignment, E> {
         let routes = self.routes.read().await;
         let before = self.begin_change(job)?;
-        let placement = match self.next_placement(&before, aggregation, size) {
+        let placement = match self.next_placement(&before, place, size) {
             Ok(Some(placement)) => placement,
             unchanged => {
                 let state =
@@ -120,20 +120,22 @@ impl Controller {
     fn next_placement(
         &self,
         before: &Admitted,
-        aggregation: Aggregation,
+        place: SummedAt,
         size: u32,
     ) -> Result<Option<Placement>, Error> {
         before.check_whole()?;
         let old = &before.placement;
-        let mode = self.mode(old, aggregation)?;
+        let mode = self.mode(old, place.aggregation())?;
+        let adding = place.adding().filter(|_| mode == Mode::Partial);
         let size_now = old.assignment.segment.size;
         let rounded = |memory: &Mutex<Memory>| lock(memory).rounded(size);
         let kept = mode == Mode::Forwarded || self.memory.as_ref().map(rounded) == Some(size_now);
-        if mode == old.assignment.mode && kept {
+        if mode == old.assignment.mode && adding == old.adding && kept {
             return Ok(None);
         }
-        let assignment = self.assign(old, mode, size)?;
-        Ok(Some(old.clone().assigned(assignment)))
+        let placement = Placement { adding, ..old.clone() };
+        let assignment = self.assign(&placement, mode, size)?;
+        Ok(Some(placement.assigned(assignment)))
     }
 
     /// Whether switches serve a job, and it is not being changed.

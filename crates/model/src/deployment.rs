@@ -11,7 +11,7 @@ use crate::circuits::Circuits;
 use crate::memory::Memory;
 use crate::plan::{self, JobAtSwitch, Placement};
 use crate::services;
-use crate::{Aggregation, End, Host, HostId, JobSpec, Lane, Scenario, worker_index};
+use crate::{End, Host, HostId, JobSpec, Lane, Scenario, SummedAt, worker_index};
 
 /// A scenario with the assignment of each job.
 ///
@@ -167,15 +167,15 @@ impl Deployment {
     /// # Errors
     /// [`Error::Memory`] if the switches have no room; [`Error::NoServer`] or [`Error::NotLocal`]
     /// if the job cannot be aggregated there.
-    pub fn assign(&mut self, job: usize, aggregation: Aggregation) -> Result<Assignment, Error> {
+    pub fn assign(&mut self, job: usize, place: impl Into<SummedAt>) -> Result<Assignment, Error> {
         let Self { scenario, memory, assignments } = self;
         let Some(memory) = memory else { return Ok(Assignment::NONE) };
-        let its = &scenario.jobs[job];
+        let (its, place) = (&mut scenario.jobs[job], place.into());
+        its.adding = place.adding();
         let placement = Placement::unassigned(its);
-        let protocol = its.protocol;
-        let mode = services::mode(&scenario.network.topology, &placement, protocol, aggregation)?;
-        assignments[job] =
-            memory.assign(&scenario.network.topology, &placement, mode, its.segment)?;
+        let (protocol, topology) = (its.protocol, &scenario.network.topology);
+        let mode = services::mode(topology, &placement, protocol, place.aggregation())?;
+        assignments[job] = memory.assign(topology, &placement, mode, its.segment)?;
         Ok(assignments[job])
     }
 

@@ -143,7 +143,7 @@ impl Memory {
 }
 
 fn demand(topology: &Topology, placement: &Placement, service: Service, size: u32) -> Demand {
-    let units = services::units(topology, placement);
+    let units = services::adders(topology, placement);
     Demand { job: placement.job, service, units, size }
 }
 

@@ -15,6 +15,10 @@ pub struct Orchestration {
     pub step: u64,
     /// Jobs that a switch aggregates at once: *N*(INC).
     pub inc: u32,
+    /// Whether the switch of one unit may add for a job that has workers in other units, too (eq. 2), and not only for
+    /// jobs that are all in its unit (§VI.A).
+    #[serde(default)]
+    pub partial_sums: bool,
     /// Who decides.
     pub policy: Policy,
     /// A job is released when one of its iterations takes longer.
@@ -43,6 +47,7 @@ impl Default for Orchestration {
             switch_rate: 5_120_000_000_000,
             step: 10_000_000_000,
             inc: 4,
+            partial_sums: false,
             policy: Policy::IncTw,
             iteration_timeout: Duration::from_secs(60),
         }

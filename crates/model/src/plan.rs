@@ -21,8 +21,8 @@
 //!
 //! # Switches that do not add
 //!
-//! If only some switches are to add for a job of ATP ([`Placement::adding`]), the others pass its packets on. What comes
-//! from a port by which several contributions arrive one by one passes the switches further on, too: they add what comes
+//! If only some switches are to add for a job of ATP or P4INC ([`Placement::adding`]), the others pass its packets on. With
+//! ATP, what comes from a port by which several contributions arrive one by one passes the switches further on, too: they add what comes
 //! from their other ports, and their sum is one contribution among several.
 //!
 //! In ESA the lowest switch where all workers meet is the job's *top*, which sends the results. The
@@ -37,11 +37,11 @@ mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tributary_protocol::{Assignment, Racks, Rate};
+use tributary_protocol::{Assignment, Mode, Racks, Rate};
 use tributary_wire::{Bitmap, Epoch, Host, JobId, Kind, Mac, Protocol, Rack, Run};
 
 use crate::paths::Tree;
-use crate::{Aggregation, HostId, JobSpec, Limits, LinkId, SwitchId, Topology};
+use crate::{Aggregation, HostId, JobSpec, Limits, LinkId, SummedAt, SwitchId, Topology};
 use reminders::way_to;
 pub use reminders::{Target, targets};
 use tree::parts_in_tree;
@@ -126,7 +126,7 @@ pub struct Placement {
     /// Whether switches add at all, with ATP. The assignment says so for P4INC and SwitchML; ESA
     /// always adds.
     pub aggregation: Aggregation,
-    /// The switches that add, with ATP; `None`: all in which contributions meet.
+    /// The switches that add, with ATP and P4INC; `None`: all in which contributions meet.
     pub adding: Option<BTreeSet<SwitchId>>,
     /// How switches serve a job of P4INC or SwitchML; [`Assignment::NONE`] with ATP and ESA.
     pub assignment: Assignment,
@@ -173,6 +173,17 @@ impl Placement {
         racks.unwrap_or_else(|error| panic!("{error}"))
     }
 
+    /// Where a job of P4INC or SwitchML is summed.
+    #[must_use]
+    pub fn place(&self) -> SummedAt {
+        let only = self.adding.as_ref().filter(|adding| adding.len() == 1);
+        match (self.assignment.mode, only.and_then(|adding| adding.first())) {
+            (Mode::Forwarded, _) => SummedAt::Server,
+            (Mode::Partial, Some(&switch)) => SummedAt::Switch(switch),
+            (Mode::Local | Mode::Partial, _) => SummedAt::Network,
+        }
+    }
+
     /// The same placement with this assignment.
     #[must_use]
     pub fn assigned(self, assignment: Assignment) -> Self {
@@ -195,6 +206,10 @@ pub struct JobAtSwitch {
     pub relays: BTreeMap<u16, BTreeSet<Rack>>,
     /// Those ports that lead to other switches.
     pub lower: BTreeSet<u16>,
+    /// By port of a circuit: those of the other circuits to the same switch, which the job's packets may take, too.
+    pub beside: BTreeMap<u16, Vec<u16>>,
+    /// By port below: the circuit that gradients from there take towards the parameter server, where there are several.
+    pub circuits: BTreeMap<u16, u16>,
     /// All that meet in the switch: positions, or all workers of its rack.
     pub members: Bitmap,
     /// The positions of a whole sum of the switch.
@@ -212,7 +227,7 @@ pub struct JobAtSwitch {
     pub reminders: BTreeMap<u16, BTreeSet<Rack>>,
     /// Ports on which answers to reminders arrive: each leads to other switches.
     pub answers: BTreeMap<u16, BTreeSet<Rack>>,
-    /// Whether the switch only forwards what it could add, with ATP.
+    /// Whether the switch only forwards what it could add.
     pub forwards: bool,
     /// How switches serve the job, with P4INC and SwitchML.
     pub assignment: Assignment,
@@ -241,10 +256,21 @@ impl JobAtSwitch {
             units: BTreeMap::new(),
             relays: BTreeMap::new(),
             lower: BTreeSet::new(),
+            beside: BTreeMap::new(),
+            circuits: BTreeMap::new(),
             members: Bitmap::EMPTY,
             upward: Bitmap::EMPTY,
             everyone,
-            forwards: placement.aggregation == Aggregation::Server,
+            forwards: match &placement.adding {
+                // Others add for the job.
+                Some(adding) if placement.assignment.service.is_aggregated() => {
+                    !adding.contains(&switch)
+                }
+                _ => {
+                    placement.aggregation == Aggregation::Server
+                        && !placement.assignment.service.is_aggregated()
+                }
+            },
             assignment: placement.assignment,
             uplink: None,
             top: false,
@@ -266,6 +292,12 @@ impl JobAtSwitch {
                 below.filter(|_| self.rack == Rack::NONE && !self.relays.contains_key(&port));
             (port, alone.and_then(|below| below.lowest()).map_or(0, |position| 1 + position))
         })
+    }
+
+    /// A port, and those of the other circuits to the same switch.
+    pub(crate) fn with_beside(&self, port: u16) -> impl Iterator<Item = u16> {
+        let others = self.beside.get(&port).into_iter().flatten().copied();
+        std::iter::once(port).chain(others)
     }
 
     /// What packets for workers below the switch name: positions, and racks.

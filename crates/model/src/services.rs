@@ -9,6 +9,8 @@
 //! | partial | add their own workers and send the sum to the parameter server | pass gradients on |
 //! | forwarded | pass gradients on | pass gradients on |
 //!
+//! A partial job may have only one of these switches add ([`Placement::adding`]); the others pass gradients on.
+//!
 //! Except for local jobs, every switch on the tree multicasts packets from the parameter server to
 //! the ports with workers below.
 //!
@@ -24,13 +26,26 @@ use crate::Error;
 use crate::plan::{JobAtSwitch, Membership, Part, Placement};
 use crate::{Aggregation, SwitchId, Topology};
 
-/// The switches that a job's workers are attached to: those that add for it, each with a segment.
+/// The switches that a job's workers are attached to: those that can add for it.
 ///
 /// # Panics
 /// If the placement names a host that the topology does not have.
 #[must_use]
 pub fn units(topology: &Topology, placement: &Placement) -> BTreeSet<SwitchId> {
     placement.workers.iter().map(|&worker| topology.attachment(worker).0).collect()
+}
+
+/// Those of its [`units`] that add for a job in the network, each with a segment.
+///
+/// # Panics
+/// As [`units`].
+#[must_use]
+pub fn adders(topology: &Topology, placement: &Placement) -> BTreeSet<SwitchId> {
+    let mut units = units(topology, placement);
+    if let Some(adding) = &placement.adding {
+        units.retain(|unit| adding.contains(unit));
+    }
+    units
 }
 
 /// The mode for a job's place of aggregation.
@@ -110,8 +125,8 @@ impl JobAtSwitch {
     /// The job's aggregators in the switch, if its assignment has any.
     #[must_use]
     pub fn segment(&self) -> Option<Segment> {
-        let adds = self.assignment.service.is_aggregated() && self.own().next().is_some();
-        adds.then_some(self.assignment.segment)
+        let adds = self.assignment.service.is_aggregated() && !self.forwards;
+        (adds && self.own().next().is_some()).then_some(self.assignment.segment)
     }
 
     /// The workers attached to the switch, by port.
@@ -133,17 +148,17 @@ pub(crate) fn memberships(part: &JobAtSwitch) -> Vec<Membership> {
     let lower = part.lower.iter().flat_map(|&port| {
         let sums = part.units.contains_key(&port).then_some(Rack::NONE);
         let racks = part.relays.get(&port).into_iter().flatten().copied().chain(sums);
-        racks.map(move |rack| (port, Kind::Gradient, rack, Part::Pass))
+        racks.flat_map(move |rack| {
+            part.with_beside(port).map(move |port| (port, Kind::Gradient, rack, Part::Pass))
+        })
     });
-    let answers = part.uplink.into_iter().flat_map(|port| {
-        let results = [
-            (port, Kind::Parameter, Rack::NONE, Part::Distribute),
-            (port, Kind::Reply, Rack::NONE, Part::Answer),
-        ];
-        let queries = part.names().into_iter();
-        let queries = queries.map(move |rack| (port, Kind::Query, rack, Part::Answer));
-        results.into_iter().chain(queries)
-    });
-    let all = own.chain(lower).chain(answers);
+    let results = part.uplink.map(|port| (port, Kind::Parameter, Rack::NONE, Part::Distribute));
+    let answers =
+        part.uplink.into_iter().flat_map(|port| part.with_beside(port)).flat_map(|port| {
+            let queries = part.names().into_iter();
+            let queries = queries.map(move |rack| (port, Kind::Query, rack, Part::Answer));
+            std::iter::once((port, Kind::Reply, Rack::NONE, Part::Answer)).chain(queries)
+        });
+    let all = own.chain(lower).chain(results).chain(answers);
     all.map(|(port, kind, rack, part)| Membership { port, kind, rack, part }).collect()
 }

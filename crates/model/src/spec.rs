@@ -9,7 +9,7 @@ use tributary_protocol::Rate;
 use tributary_protocol::priority::Priority;
 use tributary_wire::{Epoch, JobId, Protocol, Run, WorkerIndex};
 
-use crate::topology::{HostId, SwitchId};
+use crate::topology::{HostId, SwitchId, Topology};
 use crate::{Network, Orchestration};
 
 /// Valid [scales](JobSpec::scale).
@@ -154,6 +154,49 @@ impl Aggregation {
     }
 }
 
+/// Where a job of P4INC or SwitchML is moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SummedAt {
+    /// To its parameter server.
+    Server,
+    /// To all switches that its workers are attached to.
+    Network,
+    /// To one of several such switches (P4INC-AOI, eq. 2): the others forward.
+    Switch(SwitchId),
+}
+
+impl From<Aggregation> for SummedAt {
+    fn from(aggregation: Aggregation) -> Self {
+        match aggregation {
+            Aggregation::Network => Self::Network,
+            Aggregation::Server => Self::Server,
+        }
+    }
+}
+
+impl SummedAt {
+    /// The place in words, for a network of these switches.
+    #[must_use]
+    pub fn name(self, topology: &Topology) -> String {
+        match self {
+            Self::Server | Self::Network => self.aggregation().name().into(),
+            Self::Switch(switch) => format!("switch of {}", topology.switch(switch).name),
+        }
+    }
+
+    /// Whether switches sum the job.
+    #[must_use]
+    pub fn aggregation(self) -> Aggregation {
+        if self == Self::Server { Aggregation::Server } else { Aggregation::Network }
+    }
+
+    /// The switches that sum it, if that are not all.
+    #[must_use]
+    pub fn adding(self) -> Option<BTreeSet<SwitchId>> {
+        if let Self::Switch(switch) = self { Some([switch].into()) } else { None }
+    }
+}
+
 /// A job: its workers sum tensors through the network.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct JobSpec {
@@ -198,7 +241,8 @@ pub struct JobSpec {
     pub limits: Limits,
     /// Where it is summed (P4INC).
     pub aggregation: Aggregation,
-    /// The switches that add where contributions meet; `None`: all on the way (ATP; NetPack §5.2, step 4).
+    /// The switches that add where contributions meet; `None`: all on the way (ATP: NetPack §5.2, step 4; P4INC: a
+    /// control loop chooses one).
     #[serde(default)]
     pub adding: Option<BTreeSet<SwitchId>>,
     /// Number of the job's own aggregators in each switch that sums it (P4INC, SwitchML); zero in
@@ -206,6 +250,9 @@ pub struct JobSpec {
     pub segment: u32,
     /// Whether packets name workers by rack even if the job has up to 32.
     pub two_levels: bool,
+    /// What it needs after an iteration before it can begin the next one, for a control loop (P4INC-AOI's *a*).
+    #[serde(default)]
+    pub update: Duration,
     /// Maximum random pause of each worker before each tensor, uniformly distributed from zero.
     pub jitter: Duration,
     /// Workers that are slowed down.

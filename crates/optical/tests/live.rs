@@ -107,6 +107,7 @@ impl Switches {
             bits: NonZeroU64::new(100_000).unwrap(),
             iterations: NonZeroU64::new(1_000),
             aggregators: 16,
+            update: Duration::ZERO,
         };
         let admission = Admission::new(placement, Aggregation::Server, 0);
         its.jobs.admit(Admission { demand: Some(demand), ..admission }).await.unwrap();
@@ -324,7 +325,8 @@ fn a_job_that_has_nowhere_to_wait_is_refused() {
         let placement = Placement::unassigned(&switches.scenario.jobs[0]);
         let placement = Placement { ps: None, ..placement };
         let bits = NonZeroU64::MIN;
-        let demand = Some(Demand { bits, iterations: None, aggregators: 16 });
+        let demand =
+            Some(Demand { bits, iterations: None, aggregators: 16, update: Duration::ZERO });
         let admission = Admission::new(placement, Aggregation::Network, 16);
         let admission = its.jobs.admit(Admission { demand, ..admission });
         let refusal = admission.await.unwrap_err().to_string();
@@ -343,7 +345,12 @@ fn a_job_that_no_slot_can_carry_is_refused() {
         let placement = Placement::unassigned(&switches.scenario.jobs[0]);
         let workers = [host("w1"), host("w3")].to_vec();
         let placement = Placement { workers, ps: Some(host("ps3")), ..placement };
-        let demand = Some(Demand { bits: NonZeroU64::MIN, iterations: None, aggregators: 16 });
+        let demand = Some(Demand {
+            bits: NonZeroU64::MIN,
+            iterations: None,
+            aggregators: 16,
+            update: Duration::ZERO,
+        });
         let admission = Admission::new(placement, Aggregation::Server, 0);
         let admission = its.jobs.admit(Admission { demand, ..admission });
         let refusal = admission.await.unwrap_err().to_string();

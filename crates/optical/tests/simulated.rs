@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tributary_controller::outcomes::Outcome as Happens;
 use tributary_controller::programs::Source;
-use tributary_model::{Aggregation, Scenario};
+use tributary_model::{Scenario, SummedAt};
 use tributary_optical::orchestrator::planner::End;
 use tributary_optical::orchestrator::simulated::{Error, run};
 use tributary_optical::orchestrator::slots::SlotReport;
@@ -86,7 +87,7 @@ fn jobs_of_four_units_take_turns_with_one_port_each() {
     let started = |report: &SlotReport| report.started.len();
     assert_eq!(reports.iter().map(started).sum::<usize>(), 5 * 4, "each iteration once");
     assert!(reports.iter().map(|report| report.new_circuits).sum::<usize>() > 1);
-    assert!(reports.iter().flat_map(|report| &report.moved).any(|m| m.1 == Aggregation::Server));
+    assert!(reports.iter().flat_map(|report| &report.moved).any(|m| m.1 == SummedAt::Server));
 }
 
 #[test]
@@ -202,5 +203,83 @@ fn what_cannot_be_scheduled_is_one_clear_line() {
     if alone.jobs[0].ps.is_none() {
         let message = refused(&alone).to_string();
         assert!(message.contains("needs a parameter server"), "{message}");
+    }
+}
+
+/// Three workers in one unit, one in another, and their server in a third.
+fn over_two_units(partial_sums: bool) -> (Scenario, Outcome, Vec<SlotReport>) {
+    let file = format!(
+        "{FOUR_UNITS}partial_sums = {partial_sums}\n\
+         [[job]]\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\"]\nps = \"ps3\"\naggregation = \"server\"\n"
+    );
+    let file = file.replace("optical_ports = 1", "optical_ports = 2");
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 4, 40_000);
+    let (outcome, reports) = simulate(&scenario, &inputs);
+    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(problems, Vec::<&String>::new());
+    assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
+    check_sums(&inputs, &outcome, &BTreeSet::new());
+    assert_eq!(outcome.left_behind, 0);
+    (scenario, outcome, reports)
+}
+
+#[test]
+fn the_switch_of_one_unit_adds_for_a_job_over_several() {
+    let moved = |reports: &[SlotReport]| -> Vec<SummedAt> {
+        reports.iter().flat_map(|report| &report.moved).map(|(_, to)| *to).collect()
+    };
+    let (scenario, without, reports) = over_two_units(false);
+    assert_eq!(moved(&reports), []);
+    let (_, with, reports) = over_two_units(true);
+    let unit = scenario.network.topology.switch_named("unit1").unwrap();
+    assert_eq!(moved(&reports), [SummedAt::Switch(unit)], "it stays there");
+    let completed =
+        |outcome: &Outcome, switch: usize| outcome.outcomes[0][switch][Happens::Completed].packets;
+    assert_eq!((0..4).map(|unit| completed(&without, unit)).sum::<u64>(), 0);
+    assert!(completed(&with, unit.0) > 0);
+    assert_eq!((1..4).map(|unit| completed(&with, unit)).sum::<u64>(), 0, "only that switch");
+    // One gradient leaves the unit instead of three.
+    assert!(with.time < without.time, "{:?} against {:?}", with.time, without.time);
+}
+
+/// What a circuit carries, in kilobits of values per second: 256 of 350 bytes of a frame, and of what lies between two.
+const CIRCUIT: u64 = 100_000 * 256 / 350;
+
+/// How long the sums of a job take whose workers are in one unit and whose server is in the other, with so many circuits
+/// between the two. Workers send at what the circuits carry.
+fn over_circuits(circuits: u64, workers: u64, values: usize) -> Duration {
+    let names: Vec<String> = (1..=workers).map(|at| format!("\"w{at}\"")).collect();
+    let (names, rate) = (names.join(", "), CIRCUIT / workers.div_ceil(circuits));
+    let file = format!(
+        "[protocol]\nkind = \"p4inc\"\nrate = \"{rate}kb/s\"\n\
+         [topology]\nunits = 2\nhosts_per_unit = {workers}\noptical_ports = {circuits}\nrate = \"100Mb/s\"\n\
+         [[topology.link]]\nbetween = [\"ps2\", \"unit2\"]\nrate = \"1Gb/s\"\n\
+         [[job]]\nworkers = [{names}]\nps = \"ps2\"\naggregation = \"server\"\n"
+    );
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 1, values);
+    let source = Source::built_in("p4inc").unwrap();
+    let program = Program::compile(&source, &scenario.network.switch).unwrap();
+    let options = Options { limit: Duration::from_secs(60), ..Options::seeded(scenario.seed) };
+    let outcome = tributary_sim::run(&scenario, &program, inputs.clone(), &options).unwrap();
+    assert!(outcome.complete, "{:?}", outcome.stalls);
+    check_sums(&inputs, &outcome, &BTreeSet::new());
+    let resent: u64 = outcome.workers[0].iter().map(|worker| worker.resent).sum();
+    assert_eq!(resent, 0, "{circuits} circuits, {workers} workers");
+    outcome.time
+}
+
+#[test]
+fn circuits_between_two_units_share_the_load() {
+    const VALUES: usize = 120_000;
+    let one = over_circuits(1, 6, VALUES).as_secs_f64() / 6.0;
+    for (circuits, workers) in [(1, 3), (2, 6), (3, 6), (6, 6), (2, 3), (4, 6), (5, 6), (4, 3)] {
+        let several = over_circuits(circuits, workers, VALUES).as_secs_f64() / workers as f64;
+        let gain = one / several;
+        eprintln!("{circuits} circuits, {workers} workers: {gain:.3} times what one carries");
+        // The fullest decides.
+        let most = workers as f64 / workers.div_ceil(circuits) as f64;
+        assert!((0.98 * most..=1.01 * most).contains(&gain), "{circuits} circuits: {gain}");
     }
 }

@@ -8,8 +8,8 @@ use tributary_controller::outcomes::{self, Count, Outcomes};
 use tributary_controller::ports::PortMap;
 use tributary_controller::{Catalogue, reconcile, sweep};
 use tributary_model::{
-    Aggregation, Deployment, JobSpec, SwitchId, circuits::Circuits, plan, plan::JobAtSwitch,
-    worker_index,
+    Aggregation, Deployment, JobSpec, SummedAt, SwitchId, circuits::Circuits, plan,
+    plan::JobAtSwitch, worker_index,
 };
 use tributary_p4runtime::p4::v1::{Entity, Update};
 use tributary_protocol::esa::Backend;
@@ -149,8 +149,8 @@ impl System {
     ///
     /// # Errors
     /// If a worker is not idle, or a switch refuses.
-    pub fn place(&mut self, job: usize, aggregation: Aggregation) -> Result<bool, Error> {
-        let room = match self.assign(job, aggregation) {
+    pub fn place(&mut self, job: usize, place: impl Into<SummedAt>) -> Result<bool, Error> {
+        let room = match self.assign(job, place) {
             Err(Error::Model(tributary_model::Error::Memory { .. })) => {
                 self.assign(job, Aggregation::Server)?;
                 false
@@ -194,8 +194,8 @@ impl System {
     ///
     /// # Errors
     /// If the switches have no room for it.
-    pub fn assign(&mut self, job: usize, aggregation: Aggregation) -> Result<(), Error> {
-        self.deployment.assign(job, aggregation)?;
+    pub fn assign(&mut self, job: usize, place: impl Into<SummedAt>) -> Result<(), Error> {
+        self.deployment.assign(job, place)?;
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use tributary_controller::server::LIMITS;
 use tributary_controller::service::{Jobs, Known, Record};
 use tributary_metrics::Metrics;
 use tributary_model::jobfile::{Site, TIMING_IGNORED};
-use tributary_model::{Deployment, Orchestration, Scenario, circuits::Circuits};
+use tributary_model::{Deployment, Orchestration, Scenario, Topology, circuits::Circuits};
 use tributary_optical::crossconnect::CrossConnect;
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_optical::orchestrator::live::{Live, carries};
@@ -177,7 +177,7 @@ async fn serve(
     let stopped = tributary_endpoint::until(stop);
     let slot = |report: &SlotReport| {
         tally.add(report);
-        tell(report);
+        tell(report, &topology);
     };
     let outcome = live.run(planner, settings.slot, stopped, slot).await;
     let released = end(&jobs, journal.is_some()).await;
@@ -225,7 +225,7 @@ async fn first_circuits(cross_connect: &mut dyn CrossConnect, ports: u16) -> Res
 }
 
 /// Prints what happened in a slot, if anything did.
-fn tell(report: &SlotReport) {
+fn tell(report: &SlotReport, topology: &Topology) {
     let at = report.at.as_secs_f64();
     for (job, end) in &report.released {
         match end {
@@ -241,7 +241,7 @@ fn tell(report: &SlotReport) {
         }
     }
     for (job, to) in &report.moved {
-        tributary_base::say!("{at:9.3} s  job {job}: moves to the {}", to.name());
+        tributary_base::say!("{at:9.3} s  job {job}: moves to the {}", to.name(topology));
     }
     if report.new_circuits > 0 {
         tributary_base::say!(

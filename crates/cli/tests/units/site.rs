@@ -157,7 +157,7 @@ impl Site {
 
     /// Admits a job of the file.
     pub(crate) fn admit(&self, job_id: u32, bits: u64, iterations: u64, aggregators: u32) {
-        let demand = Some(v1::Demand { bits, iterations, aggregators });
+        let demand = Some(v1::Demand { bits, iterations, aggregators, update_us: 0 });
         let aggregation = v1::Aggregation::Server.into();
         let request = v1::AdmitRequest { job_id, aggregation, demand, ..Default::default() };
         self.call(async |mut client| client.admit(request).await.unwrap());

@@ -13,7 +13,9 @@ use tributary_access::{Grant, Tenant};
 use tributary_model::job::{Event, Progress, Served};
 use tributary_model::jobfile::Place;
 use tributary_model::plan::Placement;
-use tributary_model::{Aggregation, Error as Unservable, HostId, JobSpec, Limits, Protocol};
+use tributary_model::{
+    Aggregation, Error as Unservable, HostId, JobSpec, Limits, Protocol, SummedAt,
+};
 use tributary_protocol::addressing::{Own, Tasks};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
@@ -42,6 +44,8 @@ pub struct Demand {
     pub iterations: Option<NonZeroU64>,
     /// Aggregators that it wants where it is summed in the network.
     pub aggregators: u32,
+    /// What it needs after an iteration before it can begin the next one (P4INC-AOI's *a*).
+    pub update: Duration,
 }
 
 /// What a client asks for when it admits a job.
@@ -407,10 +411,10 @@ impl Jobs {
     pub async fn relocate(
         &self,
         job: JobId,
-        aggregation: Aggregation,
+        at: impl Into<SummedAt>,
         size: u32,
     ) -> Result<Assignment, Refusal> {
-        self.relocate_for(&Grant::operator(), job, aggregation, size).await
+        self.relocate_for(&Grant::operator(), job, at.into(), size).await
     }
 
     /// The same for a client.
@@ -421,7 +425,7 @@ impl Jobs {
         &self,
         grant: &Grant,
         job: JobId,
-        aggregation: Aggregation,
+        at: SummedAt,
         size: u32,
     ) -> Result<Assignment, Refusal> {
         let before = {
@@ -432,7 +436,7 @@ impl Jobs {
         let own = self.clone();
         carry_through(async move {
             let record = |placement: &Placement| own.record_move(placement);
-            let moved = own.0.controller.relocate_recorded(job, aggregation, size, record).await;
+            let moved = own.0.controller.relocate_recorded(job, at, size, record).await;
             let mut state = own.state();
             let whole = own.0.controller.serves(job);
             let mut now = None;

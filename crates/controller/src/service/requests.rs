@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tokio_stream::wrappers::WatchStream;
 use tokio_stream::{Stream, StreamExt as _};
@@ -112,7 +113,7 @@ impl Service for Jobs {
         let request = request.into_inner();
         let job = job(request.job_id)?;
         let (aggregation, size) = wish(request.aggregation(), request.size)?;
-        let assignment = self.relocate_for(&grant, job, aggregation, size).await?;
+        let assignment = self.relocate_for(&grant, job, aggregation.into(), size).await?;
         Ok(Response::new(v1::MoveResponse { assignment: Some(described(assignment)) }))
     }
 
@@ -184,6 +185,7 @@ impl Service for Jobs {
                 bits: demand.bits.get(),
                 iterations: demand.iterations.map_or(0, NonZeroU64::get),
                 aggregators: demand.aggregators,
+                update_us: micros(demand.update),
             }),
             name: listed.name,
             tenant: listed.tenant.unwrap_or_default(),
@@ -228,10 +230,15 @@ fn name(of: &str, name: String) -> Result<String, Status> {
 }
 
 fn demand(message: v1::Demand) -> Result<Demand, Status> {
-    let v1::Demand { bits, iterations, aggregators } = message;
+    let v1::Demand { bits, iterations, aggregators, update_us } = message;
     let bits = NonZeroU64::new(bits);
     let bits = bits.ok_or_else(|| invalid("say how many bits a worker sends in an iteration"))?;
-    Ok(Demand { bits, iterations: NonZeroU64::new(iterations), aggregators })
+    let (iterations, update) = (NonZeroU64::new(iterations), Duration::from_micros(update_us));
+    Ok(Demand { bits, iterations, aggregators, update })
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn invalid(message: impl Into<String>) -> Status {

@@ -102,7 +102,8 @@ impl Wanted {
 fn demand(job: &JobSpec) -> Option<v1::Demand> {
     let Workload::Random(tensors) = &job.workload else { return None };
     let (bits, iterations) = (32 * tensors.elements, tensors.rounds());
-    Some(v1::Demand { bits, iterations, aggregators: job.segment })
+    let update_us = job.update.as_micros() as u64;
+    Some(v1::Demand { bits, iterations, aggregators: job.segment, update_us })
 }
 
 /// The client.

@@ -159,7 +159,7 @@ fn job_keys() -> Vec<&'static str> {
 const ENDPOINT_KEYS: [&str; 6] = ["name", "id", "workers", "ps", "agent", "threads"];
 
 /// Those that the settings of a group do not have either: it sums what it is called with.
-const WORKLOAD_KEYS: [&str; 3] = ["workload", "straggler", "jitter"];
+const WORKLOAD_KEYS: [&str; 4] = ["workload", "straggler", "jitter", "update"];
 
 /// The `[[job]]` tables, before the topology that they refer to is known.
 pub(crate) struct Jobs<'a> {
@@ -483,6 +483,7 @@ impl Context<'_, '_> {
         // A worker keeps the limit by itself: what switches drop it would have to send again.
         let rate = rate.into_iter().chain(limits.rate).min();
         let jitter = table.or("jitter", Duration::ZERO, pause)?;
+        let update = self.update(table)?;
         let stragglers = self.stragglers(table, &workers)?;
         let threads = threads(table)?;
         self.check_sequences(table, &workload, threads)?;
@@ -509,6 +510,7 @@ impl Context<'_, '_> {
             adding: protocol::adding(table, self.topology)?,
             segment,
             two_levels,
+            update,
             jitter,
             stragglers,
             on_death,
@@ -620,6 +622,16 @@ impl Context<'_, '_> {
             ))
         })?;
         Ok((slots, segment.unwrap_or(slots.min(room))))
+    }
+
+    /// The time between two iterations, which only a control loop looks at.
+    fn update(&self, table: &Table<'_>) -> Result<Duration, Error> {
+        let Some(item) = table.get("update") else { return Ok(Duration::ZERO) };
+        if self.topology.optical.is_none() {
+            let problem = "`update` is the time between two iterations that a control loop starts";
+            return Err(item.fault(problem, "set `units` in [topology], or remove it"));
+        }
+        pause(&item)
     }
 
     fn stragglers(&self, table: &Table<'_>, workers: &[HostId]) -> Result<Vec<Straggler>, Error> {

@@ -20,8 +20,16 @@ const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration:
 
 /// Reads the table. `outage` is how long a reconfiguration takes.
 pub(crate) fn read(document: &Table<'_>, outage: Duration) -> Result<Orchestration, Error> {
-    let keys =
-        ["slot", "port_rate", "switch_rate", "step", "inc", "scheduler", "iteration_timeout"];
+    let keys = [
+        "slot",
+        "port_rate",
+        "switch_rate",
+        "step",
+        "inc",
+        "partial_sums",
+        "scheduler",
+        "iteration_timeout",
+    ];
     let table = document.table("orchestrator", &keys)?;
     let default = Orchestration::default();
     let settings = Orchestration {
@@ -30,6 +38,7 @@ pub(crate) fn read(document: &Table<'_>, outage: Duration) -> Result<Orchestrati
         switch_rate: table.or("switch_rate", default.switch_rate, |rate| rate.rate(RATES))?,
         step: table.or("step", default.step, |rate| rate.rate(RATES))?,
         inc: table.or("inc", default.inc, |inc| inc.integer32(0..=255))?,
+        partial_sums: table.or("partial_sums", default.partial_sums, |item| item.boolean())?,
         policy: table.or("scheduler", default.policy, |policy| policy.choice(&POLICIES))?,
         iteration_timeout: table
             .or("iteration_timeout", default.iteration_timeout, |time| time.duration(TIMEOUTS))?,

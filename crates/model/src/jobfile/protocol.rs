@@ -67,7 +67,7 @@ pub(crate) const ESA_KEYS: [&str; 7] = [
     "max_preemption",
 ];
 /// Keys of a job that only P4INC uses.
-pub(crate) const P4INC_KEYS: [&str; 2] = ["segment", "aggregation"];
+pub(crate) const P4INC_KEYS: [&str; 3] = ["segment", "aggregation", "update"];
 /// Keys of a job that only ATP uses.
 pub(crate) const ATP_KEYS: [&str; 1] = ["switches"];
 /// Default number of partitions of the pool (SwitchML).

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
 use tributary_protocol::Mode;
-use tributary_wire::{Bitmap, Rack, WorkerIndex};
+use tributary_wire::{Bitmap, JobId, Rack, WorkerIndex};
 
 use super::{JobAtSwitch, Placement, count};
-use crate::paths::Tree;
+use crate::paths::{Hop, Tree};
 use crate::{HostId, SwitchId, Topology, worker_index};
 
 /// The parts by switch, that of the root first.
@@ -22,7 +22,7 @@ pub(super) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
     let (root, ps_port) = root(topology, placement, ps);
     let tree = Tree::towards(topology, root);
     let mut parts = Parts::new();
-    let mut lower: BTreeMap<SwitchId, BTreeSet<u16>> = BTreeMap::new();
+    let mut ways = Ways::default();
     let racks = placement.racks(topology);
     let everyone = racks.positions();
     let numbered: Vec<(HostId, WorkerIndex)> =
@@ -38,7 +38,7 @@ pub(super) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
         let (mut switch, mut port) = topology.attachment(host);
         let home = switch;
         loop {
-            let hop = tree.hop(switch);
+            let hop = ways.step(topology, &tree, placement.job, switch);
             let part = parts
                 .entry((hop.is_some(), switch))
                 .or_insert_with(|| JobAtSwitch::off_the_tree(switch, server, placement, everyone));
@@ -64,21 +64,84 @@ pub(super) fn parts_in_tree(topology: &Topology, placement: &Placement) -> Vec<J
             }
             let Some(hop) = hop else { break };
             (switch, port) = (hop.to, hop.into);
-            lower.entry(switch).or_default().insert(port);
         }
     }
     for part in parts.values_mut() {
-        part.lower = lower.remove(&part.switch).unwrap_or_default();
+        ways.tell(part);
         if let Some(port) = ps_port.filter(|_| part.switch == root) {
             // It has an answer to each worker. With ATP, a worker of the job may be there, too.
             *part.senders.entry(port).or_default() += count(&placement.workers);
         }
     }
-    if let Some(adding) = &placement.adding {
+    if let Some(adding) = &placement.adding
+        && !placement.assignment.service.is_aggregated()
+    {
         leave_out(&mut parts, &tree, adding);
     }
     mark_top(topology, placement, &mut parts, &tree, everyone);
     parts.into_values().collect()
+}
+
+/// The steps of a job's tree.
+#[derive(Default)]
+struct Ways {
+    /// By switch: the ports that lead to switches below.
+    lower: BTreeMap<SwitchId, BTreeSet<u16>>,
+    /// The circuits beside that of a port, by their ports.
+    beside: BTreeMap<(SwitchId, u16), Vec<u16>>,
+    /// By switch: the ports of several circuits to the next one, the first of which is the uplink.
+    up: BTreeMap<SwitchId, Vec<u16>>,
+}
+
+impl Ways {
+    /// The next step from a switch towards the root.
+    fn step(
+        &mut self,
+        topology: &Topology,
+        tree: &Tree,
+        job: JobId,
+        switch: SwitchId,
+    ) -> Option<Hop> {
+        let mut circuits = tree.hop(switch)?.circuits(topology, switch);
+        // Results, of which a unit gets one, take the first circuit. It is another one for the next job.
+        let turn = usize::from(job.get()) % circuits.len();
+        circuits.rotate_left(turn);
+        let (&first, others) = circuits.split_first()?;
+        if !others.is_empty() {
+            let ports = |port: fn(&Hop) -> u16| others.iter().map(port).collect();
+            self.beside.insert((switch, first.out), ports(|other| other.out));
+            self.beside.insert((first.to, first.into), ports(|other| other.into));
+            self.up.insert(switch, circuits.iter().map(|circuit| circuit.out).collect());
+        }
+        self.lower.entry(first.to).or_default().insert(first.into);
+        Some(first)
+    }
+
+    fn tell(&mut self, part: &mut JobAtSwitch) {
+        part.lower = self.lower.remove(&part.switch).unwrap_or_default();
+        for port in part.lower.iter().chain(&part.uplink) {
+            if let Some(others) = self.beside.remove(&(part.switch, *port)) {
+                part.beside.insert(*port, others);
+            }
+        }
+        if let Some(up) = self.up.get(&part.switch) {
+            part.circuits = circuits(part, up);
+        }
+    }
+}
+
+/// The circuits of a job's flows: one for what comes from each port, in turns, and the first for all that the switch adds.
+fn circuits(part: &JobAtSwitch, up: &[u16]) -> BTreeMap<u16, u16> {
+    let own = part.units.keys().filter(|port| !part.lower.contains(port)).copied();
+    let lower = part.lower.iter().flat_map(|&port| part.with_beside(port));
+    let adds = part.segment().is_some();
+    let mut turns = up.iter().copied().cycle();
+    let flows = own.map(|port| (port, adds)).chain(lower.map(|port| (port, false)));
+    let flow = |(port, is_added)| {
+        let circuit = if is_added { up.first().copied() } else { turns.next() };
+        Some((port, circuit?))
+    };
+    flows.filter_map(flow).collect()
 }
 
 /// The root of the tree, and its port to the parameter server.

@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redb::{Database, ReadableTable as _, StorageBackend, TableHandle as _};
 use serde::{Deserialize, Serialize};
@@ -37,7 +38,7 @@ const LAYOUT: &str = "layout";
 const OURS: &str = "tributary orchestrator ";
 
 /// The versions that this program reads. It writes the last one.
-const VERSIONS: [&str; 7] = ["1", "2", "3", "4", "5", "6", "7"];
+const VERSIONS: [&str; 8] = ["1", "2", "3", "4", "5", "6", "7", "8"];
 
 /// Why the journal is unusable.
 #[derive(Debug, thiserror::Error)]
@@ -319,12 +320,15 @@ struct Stored {
     /// What endpoints need to know, if the job is not in the controller's file. Files of version 5 lack it.
     #[serde(default)]
     described: Option<Description>,
-    /// The token of a job of the controller's file (ESA), and the switches that add for a job of ATP. Files of version 6
+    /// The token of a job of the controller's file (ESA), and the switches that add for a job of ATP or P4INC. Files of version 6
     /// lack both.
     #[serde(default)]
     token: Option<Token>,
     #[serde(default)]
     adding: Option<BTreeSet<usize>>,
+    /// Of the demand, in microseconds. Files of version 7 lack it.
+    #[serde(default)]
+    update: u64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -378,9 +382,10 @@ impl Stored {
             offset: assignment.segment.offset.0,
             size: assignment.segment.size,
             mode: mode as u8,
-            demand: demand.map(|Demand { bits, iterations, aggregators }| {
+            demand: demand.map(|Demand { bits, iterations, aggregators, .. }| {
                 (bits.get(), iterations.map_or(0, NonZeroU64::get), aggregators)
             }),
+            update: demand.map_or(0, |demand| demand.update.as_micros() as u64),
             iteration: iteration.number,
             unfinished: iteration.unfinished.iter().map(WorkerIndex::get).collect(),
             rate: rate.map_or(0, Rate::get),
@@ -413,6 +418,7 @@ impl Stored {
                 bits: NonZeroU64::new(bits)?,
                 iterations: NonZeroU64::new(iterations),
                 aggregators,
+                update: Duration::from_micros(self.update),
             }),
             None => None,
         };
@@ -560,15 +566,15 @@ mod tests {
             let journal = Redb::open(&path, &topology).unwrap();
             journal.write(Change::Network(LAYOUT, format!("{OURS}{version}").into())).unwrap();
         };
-        for version in ["1", "2", "3", "4", "5", "6"] {
+        for version in ["1", "2", "3", "4", "5", "6", "7"] {
             written(version);
             let journal = Redb::open(&path, &topology).unwrap();
             assert_eq!(journal.records(&topology).unwrap(), [record(1, Mode::Local)]);
-            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 7");
+            assert_eq!(journal.store().tables().network[LAYOUT], b"tributary orchestrator 8");
         }
-        written("8");
+        written("9");
         let error = Redb::open(&path, &topology).unwrap_err().to_string();
-        assert!(error.contains("has version 8, and this program reads versions 1 to 7"), "{error}");
+        assert!(error.contains("has version 9, and this program reads versions 1 to 8"), "{error}");
     }
 
     #[test]

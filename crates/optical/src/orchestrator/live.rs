@@ -9,7 +9,7 @@ use crate::crossconnect::{CrossConnect, Error};
 use tokio::time::{Instant, MissedTickBehavior};
 use tributary_base::Backoff;
 use tributary_controller::service::{Carries, Jobs, Refusal};
-use tributary_model::{Aggregation, HostId, Orchestration, SwitchId, Topology, circuits::Circuits};
+use tributary_model::{HostId, Orchestration, SummedAt, SwitchId, Topology, circuits::Circuits};
 use tributary_protocol::Rate;
 use tributary_wire::JobId;
 
@@ -173,7 +173,8 @@ impl Plant for Live {
                     bits: demand.bits.get(),
                     iterations,
                     aggregators: demand.aggregators,
-                    mode: listed.placement.assignment.mode,
+                    place: listed.placement.place(),
+                    update: demand.update,
                     iteration: iteration.number,
                     running: iteration.is_running(),
                 })
@@ -208,7 +209,7 @@ impl Plant for Live {
         }
     }
 
-    async fn relocate(&mut self, job: JobId, to: Aggregation, aggregators: u32) -> Moved {
+    async fn relocate(&mut self, job: JobId, to: SummedAt, aggregators: u32) -> Moved {
         match self.jobs.relocate(job, to, aggregators).await {
             Ok(_) => Moved::Done,
             Err(Refusal::Controller(tributary_controller::Error::Model(

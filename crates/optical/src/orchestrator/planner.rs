@@ -8,11 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::{Begun, Error, Fcfs, Job, Network, Online, Tw, Unit, UnitId, carries};
+use crate::{Begun, Decision, Error, Fcfs, Job, Network, Online, Tw, Unit, UnitId, carries};
 use tributary_model::{
-    Aggregation, Orchestration, Policy, SwitchId, Topology, circuits::Circuits as Joined,
+    Orchestration, Policy, SummedAt, SwitchId, Topology, circuits::Circuits as Joined,
 };
-use tributary_protocol::{Mode, Rate};
+use tributary_protocol::Rate;
 use tributary_wire::JobId;
 
 use crate::orchestrator::ports;
@@ -41,8 +41,10 @@ pub struct JobState {
     pub iterations: Option<u64>,
     /// Aggregators that it wants in the network.
     pub aggregators: u32,
-    /// How it is summed.
-    pub mode: Mode,
+    /// Where it is summed.
+    pub place: SummedAt,
+    /// What it needs after an iteration before it can begin the next one.
+    pub update: Duration,
     /// The number of the last iteration that was started; 0 before the first.
     pub iteration: u64,
     /// Whether that one runs.
@@ -54,8 +56,19 @@ impl JobState {
         !self.running && self.iterations.is_some_and(|all| self.iteration >= all)
     }
 
-    fn is_local(&self) -> bool {
+    /// Whether all its workers are in one unit.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
         self.workers.iter().all(|unit| *unit == self.workers[0])
+    }
+
+    /// Where it is summed if the switch of a unit adds, or none does.
+    fn place(&self, adds: Option<UnitId>) -> SummedAt {
+        match adds {
+            None => SummedAt::Server,
+            Some(_) if self.is_local() => SummedAt::Network,
+            Some(unit) => SummedAt::Switch(SwitchId(unit.0)),
+        }
     }
 
     /// Ends of the circuits that it needs as long as it is summed at its server: pairs of units.
@@ -87,7 +100,7 @@ pub struct Plan {
     /// Jobs to release.
     pub releases: Vec<(JobId, End)>,
     /// Jobs to move, with the aggregators that they want.
-    pub moves: Vec<(JobId, Aggregation, u32)>,
+    pub moves: Vec<(JobId, SummedAt, u32)>,
     /// The circuits; `None` if they stay.
     pub circuits: Option<Joined>,
     /// New rates of running jobs.
@@ -114,8 +127,12 @@ pub struct Planner {
     /// Its bits per second for one of ours.
     scale: f64,
     policy: Policy,
+    /// Whether a switch may add for jobs that have workers in other units, too.
+    partial_sums: bool,
     limit: Duration,
     flights: BTreeMap<JobId, Flight>,
+    /// Jobs between two iterations that cannot begin the next one, until then.
+    updating: BTreeMap<JobId, Duration>,
     /// Jobs for which switches had no room when they were moved, until then.
     no_room: BTreeMap<JobId, Duration>,
     /// The order of arrivals.
@@ -150,8 +167,10 @@ impl Planner {
             network,
             scale,
             policy: settings.policy,
+            partial_sums: settings.partial_sums,
             limit: settings.iteration_timeout,
             flights: BTreeMap::new(),
+            updating: BTreeMap::new(),
             no_room: BTreeMap::new(),
             arrivals: Vec::new(),
         }
@@ -199,7 +218,7 @@ impl Planner {
         circuits: &Joined,
     ) -> Result<Plan, Error> {
         let mut plan = Plan::default();
-        self.forget(jobs);
+        self.forget(now, jobs);
         let jobs: BTreeMap<JobId, &JobState> = jobs.iter().map(|job| (job.id, job)).collect();
         let mut scheduled = Vec::new();
         let mut orders = Vec::new();
@@ -208,6 +227,9 @@ impl Planner {
             let job = jobs[&id];
             if job.is_done() {
                 plan.releases.push((id, End::Done));
+                continue;
+            }
+            if !job.running && self.updating.get(&id).is_some_and(|until| now < *until) {
                 continue;
             }
             let flight = self.flight(now, job);
@@ -233,8 +255,10 @@ impl Planner {
         let decision = self.scheduler().decide(&self.network, &orders, &begun, &before)?;
         let next = ports::joined(&self.topology, circuits, &decision.slot.circuits);
         plan.circuits = (next != *circuits).then_some(next);
+        let ids: Vec<JobId> = scheduled.iter().map(|job| job.id).collect();
+        let rates = self.fit(&ids, &orders, &decision);
         for (at, job) in scheduled.into_iter().enumerate() {
-            let (way, rate) = (decision.ways[at], decision.slot.rates[at]);
+            let (way, rate) = (decision.ways[at], rates[at]);
             let bits_per_second = Rate::new((rate / self.scale).ceil() as u64);
             let Some(paced) = bits_per_second.filter(|_| rate > 0.0) else { continue };
             if job.running {
@@ -243,10 +267,13 @@ impl Planner {
                 flight.begun.rate = rate;
                 continue;
             }
-            let local = orders[at].ways[way].inc.is_some();
-            let to = if local { Aggregation::Network } else { Aggregation::Server };
-            if local != (job.mode == Mode::Local) || job.mode == Mode::Partial {
-                plan.moves.push((job.id, to, if local { job.aggregators } else { 0 }));
+            let to = job.place(orders[at].ways[way].inc);
+            if to != job.place {
+                plan.moves.push((
+                    job.id,
+                    to,
+                    if to == SummedAt::Server { 0 } else { job.aggregators },
+                ));
             }
             let number = job.iteration + 1;
             let begun = Begun { way, left: orders[at].bits, rate };
@@ -254,6 +281,31 @@ impl Planner {
             plan.starts.push((job.id, number, paced));
         }
         Ok(plan)
+    }
+
+    /// The decided rates, lowered to what circuits carry: a flow has one of them, while the scheduler takes several for one
+    /// that is as fast as all. Flows have their circuits as [`plan::job`](tributary_model::plan::job) says.
+    fn fit(&self, ids: &[JobId], orders: &[Job], decision: &Decision) -> Vec<f64> {
+        let Decision { ways, slot } = decision;
+        let circuits = |at: usize| {
+            let flows = orders[at].ways[ways[at]].flows.iter();
+            flows.filter(|flow| flow.from != flow.to).flat_map(move |flow| {
+                let count = slot.circuits.between(flow.from, flow.to) as usize;
+                // A partial sum, or the gradients of so many workers.
+                let turns = (0..flow.weight as usize).filter(move |_| count > 0);
+                let first = usize::from(ids[at].get());
+                turns.map(move |turn| (flow.from, flow.to, (first + turn) % count))
+            })
+        };
+        let mut loads = BTreeMap::<_, f64>::new();
+        for (at, rate) in slot.rates.iter().enumerate() {
+            circuits(at).for_each(|circuit| *loads.entry(circuit).or_default() += rate);
+        }
+        let fits = |(at, rate): (usize, &f64)| {
+            let fullest = circuits(at).map(|circuit| loads[&circuit]).fold(0.0, f64::max);
+            rate * (self.network.port_rate / fullest).min(1.0)
+        };
+        slot.rates.iter().enumerate().map(fits).collect()
     }
 
     /// The iteration was not started after all: it is scheduled again.
@@ -289,12 +341,18 @@ impl Planner {
         }
     }
 
-    /// Drops what is known of jobs that are gone or between iterations, and adds new jobs.
-    fn forget(&mut self, jobs: &[JobState]) {
+    /// Drops what is known of jobs that are gone or between iterations, and adds new jobs. When an iteration has ended is
+    /// known to a slot.
+    fn forget(&mut self, now: Duration, jobs: &[JobState]) {
         let running: BTreeMap<JobId, u64> =
             jobs.iter().filter(|job| job.running).map(|job| (job.id, job.iteration)).collect();
-        self.flights.retain(|id, flight| running.get(id) == Some(&flight.number));
+        let over = |id: &JobId, flight: &mut Flight| running.get(id) != Some(&flight.number);
+        let ended: BTreeSet<JobId> = self.flights.extract_if(.., over).map(|(id, _)| id).collect();
+        for job in jobs.iter().filter(|job| ended.contains(&job.id)) {
+            self.updating.insert(job.id, now + job.update);
+        }
         let known: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
+        self.updating.retain(|id, _| known.contains(id));
         self.no_room.retain(|id, _| known.contains(id));
         self.arrivals.retain(|id| known.contains(id));
         let new = known.into_iter().filter(|id| !self.arrivals.contains(id));
@@ -309,7 +367,8 @@ impl Planner {
             return None;
         }
         let all = job.bits as f64 * self.scale;
-        let way = usize::from(job.mode == Mode::Local);
+        let way = self.order(job, now)?.ways.iter().position(|way| job.place(way.inc) == job.place);
+        let way = way.unwrap_or(0);
         let flight = self.flights.entry(job.id).or_insert_with(|| {
             let begun = Begun { way, left: all, rate: 0.0 };
             Flight { number: job.iteration, since: now, begun, at: now }
@@ -320,8 +379,8 @@ impl Planner {
         Some(*flight)
     }
 
-    /// An iteration of the job, as the scheduler sees it. A switch aggregates only for a job whose
-    /// workers are all in its unit (§VI.A).
+    /// An iteration of the job, as the scheduler sees it. Unless partial sums are allowed, a switch aggregates only
+    /// for a job whose workers are all in its unit (§VI.A).
     fn order(&self, job: &JobState, now: Duration) -> Option<Job> {
         let mut workers = vec![0; self.topology.switches.len()];
         for unit in &job.workers {
@@ -329,12 +388,18 @@ impl Planner {
         }
         let bits = job.bits as f64 * self.scale;
         let server = UnitId(job.server.0);
-        let order = Job::training(job.id.get().into(), 0, &workers, server, bits, 0.0).ok()?;
-        let order = order.local_inc_only();
-        let room = self.no_room.get(&job.id).is_none_or(|until| *until <= now) && job.is_local();
-        // The way of a running iteration stays.
-        let keeps = job.running && job.mode == Mode::Local;
-        let ways = order.ways.into_iter().filter(|way| way.inc.is_none() || room || keeps);
+        let update = job.update.as_secs_f64();
+        let order = Job::training(job.id.get().into(), 0, &workers, server, bits, update).ok()?;
+        let order = if self.partial_sums { order } else { order.local_inc_only() };
+        let room = self.no_room.get(&job.id).is_none_or(|until| *until <= now);
+        // A switch with one of several workers has nothing to add.
+        let adds = |unit: UnitId| workers[unit.0] > 1 || job.is_local();
+        let ways = order.ways.into_iter().filter(|way| match way.inc {
+            // The way of a running iteration stays.
+            Some(_) if job.running && job.place(way.inc) == job.place => true,
+            Some(unit) => room && adds(unit),
+            None => true,
+        });
         Some(Job { ways: ways.collect(), ..order })
     }
 }

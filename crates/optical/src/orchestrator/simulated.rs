@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tributary_model::{Aggregation, Scenario, circuits::Circuits};
+use tributary_model::{Scenario, SummedAt, circuits::Circuits};
 use tributary_protocol::{Rate, Tensor};
 use tributary_sim::{Inputs, Options, Outcome, Program, Run};
 use tributary_wire::JobId;
@@ -148,7 +148,8 @@ impl<A: Fn(&Run<'_>, usize) -> bool> Plant for Simulated<'_, A> {
                 bits: bits.max(1),
                 iterations: Some(rounds.len() as u64),
                 aggregators: job.segment,
-                mode: self.run.system.deployment().assignment(index).mode,
+                place: self.run.system.deployment().placement(index).place(),
+                update: job.update,
                 iteration: started,
                 running: self.run.finished(index) < started as usize,
             }
@@ -169,7 +170,7 @@ impl<A: Fn(&Run<'_>, usize) -> bool> Plant for Simulated<'_, A> {
         self.run.end(index).map_err(|error| self.fail(error))
     }
 
-    async fn relocate(&mut self, job: JobId, to: Aggregation, _: u32) -> Moved {
+    async fn relocate(&mut self, job: JobId, to: SummedAt, _: u32) -> Moved {
         let index = self.index(job);
         match self.run.relocate(index, to) {
             Ok(true) => Moved::Done,

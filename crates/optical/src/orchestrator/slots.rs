@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Error;
-use tributary_model::{Aggregation, circuits::Circuits};
+use tributary_model::{SummedAt, circuits::Circuits};
 use tributary_protocol::Rate;
 use tributary_wire::JobId;
 
@@ -41,7 +41,7 @@ pub trait Plant {
     async fn release(&mut self, job: JobId, end: End) -> Result<(), String>;
 
     /// Moves a job that is between iterations.
-    async fn relocate(&mut self, job: JobId, to: Aggregation, aggregators: u32) -> Moved;
+    async fn relocate(&mut self, job: JobId, to: SummedAt, aggregators: u32) -> Moved;
 
     /// Changes the circuits, and has switches route over them: first over those that stay, then over
     /// all that carry light. Returns the circuits that exist then, and what went wrong.
@@ -69,7 +69,7 @@ pub struct SlotReport {
     /// Jobs that were ended.
     pub released: Vec<(JobId, End)>,
     /// Jobs that were moved.
-    pub moved: Vec<(JobId, Aggregation)>,
+    pub moved: Vec<(JobId, SummedAt)>,
     /// The rate of each job that sends.
     pub rates: BTreeMap<JobId, Rate>,
     /// Iterations that were started.
@@ -103,16 +103,17 @@ pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Slot
             Err(problem) => report.problems.push(problem),
         }
     }
-    let mut at_server = BTreeMap::new();
+    let mut places: BTreeMap<JobId, SummedAt> =
+        jobs.iter().map(|job| (job.id, job.place)).collect();
     for (job, to, aggregators) in moves {
         match plant.relocate(job, to, aggregators).await {
             Moved::Done => {
                 report.moved.push((job, to));
-                at_server.insert(job, to == Aggregation::Server);
+                places.insert(job, to);
             }
             Moved::NoRoom => {
                 planner.found_no_room(at, job);
-                at_server.insert(job, true);
+                places.insert(job, SummedAt::Server);
                 report.problems.push(format!(
                     "job {job}: its switch has no room for it; it is summed at its server for now"
                 ));
@@ -139,8 +140,7 @@ pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Slot
         if !planner.is_under_way(id) {
             continue;
         }
-        let forwarded = job.mode != tributary_protocol::Mode::Local;
-        let needs_light = at_server.get(&id).copied().unwrap_or(forwarded);
+        let needs_light = !job.is_local() || places[&id] != SummedAt::Network;
         if needs_light && !planner.has_light(job, &report.circuits) {
             // The next slot tries again to make its circuits.
             planner.not_started(id);

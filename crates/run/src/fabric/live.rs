@@ -248,5 +248,5 @@ fn demand(job: &JobSpec) -> Result<Demand> {
     let values: usize = tensors.iter().map(Tensor::len).sum();
     let bits = NonZeroU64::new(32 * values as u64).unwrap_or(NonZeroU64::MIN);
     let iterations = NonZeroU64::new(workload.rounds());
-    Ok(Demand { bits, iterations, aggregators: job.segment })
+    Ok(Demand { bits, iterations, aggregators: job.segment, update: job.update })
 }

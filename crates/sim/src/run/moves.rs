@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::Aggregation;
+use tributary_model::{Aggregation, SummedAt};
 
 use super::{Error, Run};
 
@@ -35,10 +35,10 @@ impl Run<'_> {
     ///
     /// # Errors
     /// If a worker is not idle, or a switch refuses.
-    pub fn relocate(&mut self, index: usize, aggregation: Aggregation) -> Result<bool, Error> {
+    pub fn relocate(&mut self, index: usize, place: impl Into<SummedAt>) -> Result<bool, Error> {
         self.system.forget(index)?;
         self.find_leaks();
-        self.system.place(index, aggregation)
+        self.system.place(index, place)
     }
 
     /// Lets workers that waited for a move continue; the others are still in their pauses.

@@ -209,6 +209,10 @@ fn request(args: &SubmitArgs) -> Result<v1::AdmitRequest> {
         "say how many aggregators the job gets with --segment N, or sum it in its parameter server with --aggregation server"
     );
     ensure!(
+        args.update.is_none() || args.gradients.is_some(),
+        "--update needs --gradients: only jobs with a demand have an update time"
+    );
+    ensure!(
         args.iterations.is_none() || args.gradients.is_some(),
         "--iterations needs --gradients, the bytes of each; a job without a demand has the rounds of its settings"
     );
@@ -216,6 +220,7 @@ fn request(args: &SubmitArgs) -> Result<v1::AdmitRequest> {
         bits: 8_u64.saturating_mul(bytes),
         iterations: args.iterations.unwrap_or(0).into(),
         aggregators: segment,
+        update_us: args.update.unwrap_or_default().as_micros() as u64,
     });
     Ok(v1::AdmitRequest {
         job_id: admitted.id.unwrap_or(0).into(),

@@ -6,6 +6,7 @@ mod controller;
 pub(crate) mod manager;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
@@ -53,6 +54,14 @@ struct ServerArgs {
     keys: KeyArgs,
 }
 
+/// The longest update time, as in job files.
+const LONGEST_UPDATE: Duration = Duration::from_secs(60);
+
+fn update(text: &str) -> Result<Duration, String> {
+    let update = tributary_base::document::duration(text).filter(|time| *time <= LONGEST_UPDATE);
+    update.ok_or_else(|| "write a time of at most a minute, such as 50ms".to_owned())
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct SubmitArgs {
     #[command(flatten)]
@@ -68,6 +77,10 @@ pub(crate) struct SubmitArgs {
     /// `tributary optical serve` needs them to start the iterations of a job.
     #[arg(long, value_name = "BYTES")]
     gradients: Option<u64>,
+    /// What the job needs after an iteration before it can begin the next one, such as 50ms, for `tributary optical
+    /// serve`.
+    #[arg(long, value_name = "TIME", value_parser = update)]
+    update: Option<Duration>,
     #[command(flatten)]
     placed: PlacedArgs,
     #[command(flatten)]

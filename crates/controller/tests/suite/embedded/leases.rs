@@ -501,7 +501,7 @@ async fn a_job_gets_an_id_whose_place_no_other_job_uses() {
 async fn what_does_not_suit_a_lease_is_refused() {
     let site = Site::new();
     let mut life = site.live().await;
-    let demand = Some(v1::Demand { bits: 32, iterations: 0, aggregators: 8 });
+    let demand = Some(v1::Demand { bits: 32, iterations: 0, aggregators: 8, update_us: 0 });
     let settings =
         |text: &str| v1::AdmitRequest { settings: text.into(), ..leased(0, &["w1", "w2"]) };
     for (request, what) in [

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tributary_model::{Aggregation, Scenario, circuits::Circuits};
+use tributary_model::{Scenario, SummedAt, circuits::Circuits};
 use tributary_optical::orchestrator::planner::{End, JobState, Planner};
 use tributary_optical::orchestrator::simulated::ready;
 use tributary_optical::orchestrator::slots::{Moved, Plant, slot};
@@ -121,7 +121,8 @@ impl Plant for Sim {
                 bits: if values == 0 { slots.bits[index] } else { 32 * values as u64 },
                 iterations: Some(first.rounds.count()),
                 aggregators: job.segment,
-                mode: self.system.deployment().assignment(index).mode,
+                place: self.system.deployment().placement(index).place(),
+                update: job.update,
                 iteration: started,
                 running: finished < started,
             })
@@ -142,7 +143,7 @@ impl Plant for Sim {
         Ok(())
     }
 
-    async fn relocate(&mut self, job: JobId, to: Aggregation, _: u32) -> Moved {
+    async fn relocate(&mut self, job: JobId, to: SummedAt, _: u32) -> Moved {
         let index = self.job_index(job);
         let moved = self.system.forget(index).and_then(|_| self.system.place(index, to));
         match moved {
