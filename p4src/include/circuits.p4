@@ -1,5 +1,5 @@
-// Circuits between the same two units (P4INC-AOI). Each flow, what comes from one port for one job, has one of them,
-// so that its packets stay in their order.
+// Circuits between the same two units (P4INC-AOI). A flow is what comes from one port for one job. Each flow takes one
+// circuit, so that its packets stay in their order.
 #ifndef CIRCUITS_P4
 #define CIRCUITS_P4
 

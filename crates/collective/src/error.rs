@@ -60,7 +60,7 @@ impl Error {
     }
 }
 
-/// Makes a panic, which the panic hook has reported, an error: the thread goes on, and who waits for it learns of it.
+/// Makes a panic, which the panic hook has reported, an error: the thread goes on, and its callers get the error.
 pub(crate) fn caught<T>(run: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let panicked = |_| Err(Error::Failed("a thread of this rank has panicked".into()));
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(panicked)

@@ -336,6 +336,36 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn circuits_get_the_switchs_numbers() {
+        let text = "protocol = \"p4inc\"\n[topology]\nunits = 2\nhosts_per_unit = 1\noptical_ports = 2\n\
+                    [[job]]\nworkers = [\"w1\"]\nps = \"ps2\"\naggregation = \"server\"\n";
+        let scenario = parse(text, "test").unwrap();
+        let topology = &scenario.network.topology;
+        let entry = |number: usize, (switch, port): (SwitchId, u16)| {
+            let (name, device) = (&topology.switch(switch).name, 4 * port + 4);
+            format!(
+                "[[port]]\nswitch = \"{name}\"\nport = {port}\ndevice_port = {device}\nconnector = {number}\n"
+            )
+        };
+        let ports = topology
+            .switch_ids()
+            .flat_map(|switch| topology.ports(switch).map(move |(port, ..)| (switch, port)));
+        let file: String = (1..).zip(ports).map(|(number, port)| entry(number, port)).collect();
+        let map = PortMap::parse(&file, "ports.toml", topology).unwrap();
+        for part in plan::job(topology, &Placement::unassigned(&scenario.jobs[0])) {
+            let number = |port: u16| 4 * port + 4;
+            let (circuits, beside) = (part.circuits.clone(), part.beside.clone());
+            assert_eq!((circuits.len(), beside.len()), (usize::from(part.switch.0 == 0), 1));
+            let mapped = map.part(part);
+            let expected = circuits.iter().map(|(port, to)| (number(*port), number(*to)));
+            assert_eq!(mapped.circuits, expected.collect());
+            let others = |ports: &Vec<u16>| ports.iter().copied().map(number).collect::<Vec<_>>();
+            let expected = beside.iter().map(|(port, ports)| (number(*port), others(ports)));
+            assert_eq!(mapped.beside, expected.collect());
+        }
+    }
+
+    #[test]
     fn invalid_maps_are_reported() {
         let changed =
             |from: &str, to: &str| read(&FILE.replacen(from, to, 1)).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_protocol::esa::{AgentJob, Target};
-use tributary_protocol::{Assignment, PsConfig, WorkerConfig};
+use tributary_protocol::{Assignment, Mode, PsConfig, WorkerConfig};
 use tributary_wire::{Epoch, Host as Address, WorkerIndex, WorkerSet};
 
 use crate::Error;
@@ -171,11 +171,13 @@ impl Deployment {
         let Self { scenario, memory, assignments } = self;
         let Some(memory) = memory else { return Ok(Assignment::NONE) };
         let (its, place) = (&mut scenario.jobs[job], place.into());
-        its.adding = place.adding();
+        let topology = &scenario.network.topology;
         let placement = Placement::unassigned(its);
-        let (protocol, topology) = (its.protocol, &scenario.network.topology);
-        let mode = services::mode(topology, &placement, protocol, place.aggregation())?;
+        let mode = services::mode(topology, &placement, its.protocol, place.aggregation())?;
+        let adding = place.adding().filter(|_| mode == Mode::Partial);
+        let placement = Placement { adding: adding.clone(), ..placement };
         assignments[job] = memory.assign(topology, &placement, mode, its.segment)?;
+        its.adding = adding;
         Ok(assignments[job])
     }
 

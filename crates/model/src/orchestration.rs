@@ -18,7 +18,7 @@ pub struct Orchestration {
     /// Whether the switch of one unit may add for a job that has workers in other units, too (eq. 2), and not only for
     /// jobs that are all in its unit (§VI.A).
     #[serde(default)]
-    pub partial_sums: bool,
+    pub partial_inc: bool,
     /// Who decides.
     pub policy: Policy,
     /// A job is released when one of its iterations takes longer.
@@ -47,7 +47,7 @@ impl Default for Orchestration {
             switch_rate: 5_120_000_000_000,
             step: 10_000_000_000,
             inc: 4,
-            partial_sums: false,
+            partial_inc: false,
             policy: Policy::IncTw,
             iteration_timeout: Duration::from_secs(60),
         }

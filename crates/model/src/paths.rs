@@ -3,7 +3,8 @@
 //! A result must return through the switches that its gradients passed, because they hold the
 //! aggregators that it frees. So the choice among equally short paths may depend only on the links:
 //! each link adds a tiny unique length to its hop, which makes the shortest path unique. That of a
-//! circuit does not depend on the others, so paths over circuits that stay do not change.
+//! circuit does not depend on the others, so switches on paths over circuits that stay do not change. Which of
+//! several circuits between two switches a job's flow takes depends on their number.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

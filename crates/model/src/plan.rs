@@ -21,9 +21,9 @@
 //!
 //! # Switches that do not add
 //!
-//! If only some switches are to add for a job of ATP or P4INC ([`Placement::adding`]), the others pass its packets on. With
-//! ATP, what comes from a port by which several contributions arrive one by one passes the switches further on, too: they add what comes
-//! from their other ports, and their sum is one contribution among several.
+//! If only some switches are to add for a job of ATP or P4INC ([`Placement::adding`]), the others pass its packets
+//! on. With ATP, what comes from a port by which several contributions arrive one by one passes the switches further
+//! on, too: they add what comes from their other ports, and their sum is one contribution among several.
 //!
 //! In ESA the lowest switch where all workers meet is the job's *top*, which sends the results. The
 //! reminder agent may be on any host and must reach every switch that adds ([`targets`]).

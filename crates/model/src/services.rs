@@ -152,13 +152,17 @@ pub(crate) fn memberships(part: &JobAtSwitch) -> Vec<Membership> {
             part.with_beside(port).map(move |port| (port, Kind::Gradient, rack, Part::Pass))
         })
     });
-    let results = part.uplink.map(|port| (port, Kind::Parameter, Rack::NONE, Part::Distribute));
+    // The server's switch may know of other circuits by now, or not yet.
     let answers =
         part.uplink.into_iter().flat_map(|port| part.with_beside(port)).flat_map(|port| {
+            let results = [
+                (port, Kind::Parameter, Rack::NONE, Part::Distribute),
+                (port, Kind::Reply, Rack::NONE, Part::Answer),
+            ];
             let queries = part.names().into_iter();
             let queries = queries.map(move |rack| (port, Kind::Query, rack, Part::Answer));
-            std::iter::once((port, Kind::Reply, Rack::NONE, Part::Answer)).chain(queries)
+            results.into_iter().chain(queries)
         });
-    let all = own.chain(lower).chain(results).chain(answers);
+    let all = own.chain(lower).chain(answers);
     all.map(|(port, kind, rack, part)| Membership { port, kind, rack, part }).collect()
 }

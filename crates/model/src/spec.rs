@@ -155,7 +155,7 @@ impl Aggregation {
 }
 
 /// Where a job of P4INC or SwitchML is moved.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SummedAt {
     /// To its parameter server.
     Server,
@@ -190,7 +190,7 @@ impl SummedAt {
         if self == Self::Server { Aggregation::Server } else { Aggregation::Network }
     }
 
-    /// The switches that sum it, if that are not all.
+    /// The switches that sum it, unless all do.
     #[must_use]
     pub fn adding(self) -> Option<BTreeSet<SwitchId>> {
         if let Self::Switch(switch) = self { Some([switch].into()) } else { None }

@@ -140,8 +140,9 @@ fn a_switch_without_room_leaves_its_job_at_the_server() {
     check_sums(&inputs, &outcome, &BTreeSet::new());
     let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
     let job = scenario.jobs[0].id;
-    let expected =
-        format!("job {job}: its switch has no room for it; it is summed at its server for now");
+    let expected = format!(
+        "job {job}: the switch that was to sum it has no room; it is scheduled elsewhere for a while"
+    );
     assert_eq!(problems, [&expected]);
 }
 
@@ -207,9 +208,9 @@ fn what_cannot_be_scheduled_is_one_clear_line() {
 }
 
 /// Three workers in one unit, one in another, and their server in a third.
-fn over_two_units(partial_sums: bool) -> (Scenario, Outcome, Vec<SlotReport>) {
+fn over_two_units(partial_inc: bool) -> (Scenario, Outcome, Vec<SlotReport>) {
     let file = format!(
-        "{FOUR_UNITS}partial_sums = {partial_sums}\n\
+        "{FOUR_UNITS}partial_inc = {partial_inc}\n\
          [[job]]\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\"]\nps = \"ps3\"\naggregation = \"server\"\n"
     );
     let file = file.replace("optical_ports = 1", "optical_ports = 2");

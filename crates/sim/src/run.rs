@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tributary_controller::outcomes::Outcomes;
-use tributary_model::{
-    Aggregation, Deployment, JobSpec, Scenario, circuits::Circuits, worker_index,
-};
+use tributary_model::{Deployment, JobSpec, Scenario, SummedAt, circuits::Circuits, worker_index};
 use tributary_netio::faults::Statistics;
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, ParameterServer, Tensor, Time, Worker, esa, server, worker};
@@ -126,7 +124,7 @@ pub struct Run<'a> {
     /// The course of each tensor that a worker submitted.
     courses: Vec<Vec<Vec<Course>>>,
     /// Jobs to be moved, and before which iteration.
-    moves: BTreeMap<usize, (usize, Aggregation)>,
+    moves: BTreeMap<usize, (usize, SummedAt)>,
     /// When workers submit their next tensor.
     due: BTreeSet<(Time, usize, usize)>,
     /// Acts by time.

@@ -8,8 +8,8 @@ job_t          payer;      // the job that the packet names; 0: none
 color_t        color;      // whether its port sends more than it may
 bit<1>         sweep;      // or one of the controller's sweeps
 bit<1>         entering;   // or such a sweep that has just come, maybe to another pipe
-bit<1>         chosen;     // no table of forwarding decides the packet's port, which is
-port_t         way;
+bit<1>         chosen;     // the packet's port is known, and forwarding is not asked …
+port_t         way;        // … for it
 pass_t         pass;       // which time the packet goes through, and why
 
 // From the membership table.

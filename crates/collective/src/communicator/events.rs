@@ -58,11 +58,14 @@ impl Shared {
                 self.handle(&mut lock(&self.state), next);
                 Ok(())
             });
-            if let Err(error) = handled
-                && !is_end
-            {
-                // Without this thread, nothing would be handled any more.
-                lock(&self.inbox).queue.push_back(Happening::Broken(error));
+            // Without this thread, nothing would be handled any more.
+            match handled {
+                Ok(()) => {}
+                Err(error) if is_end => {
+                    self.failure.set(Err(error.clone()));
+                    lock(&self.state).works().for_each(|work| work.outcome.set(Err(error.clone())));
+                }
+                Err(error) => lock(&self.inbox).queue.push_front(Happening::Broken(error)),
             }
         }
     }

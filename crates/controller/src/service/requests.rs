@@ -229,11 +229,17 @@ fn name(of: &str, name: String) -> Result<String, Status> {
     Ok(name)
 }
 
+/// As in job files.
+const LONGEST_UPDATE: Duration = Duration::from_secs(60);
+
 fn demand(message: v1::Demand) -> Result<Demand, Status> {
     let v1::Demand { bits, iterations, aggregators, update_us } = message;
     let bits = NonZeroU64::new(bits);
     let bits = bits.ok_or_else(|| invalid("say how many bits a worker sends in an iteration"))?;
     let (iterations, update) = (NonZeroU64::new(iterations), Duration::from_micros(update_us));
+    if update > LONGEST_UPDATE {
+        return Err(invalid(format!("an update takes at most {LONGEST_UPDATE:?}")));
+    }
     Ok(Demand { bits, iterations, aggregators, update })
 }
 

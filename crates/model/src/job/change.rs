@@ -117,7 +117,7 @@ impl Job {
             Some(_) => run.inherit(&self.run),
         }
         self.run = run;
-        self.given_up = None;
+        self.given_up.clear();
         for worker in next.workers.iter() {
             match self.waiting.remove(&worker) {
                 // One that has been in the run before goes on.

@@ -89,8 +89,8 @@ pub struct Job {
     now: Time,
     /// Workers that wait for the next run.
     waiting: BTreeMap<WorkerIndex, Stream>,
-    /// A worker that does not come back has given up before the next run, for this reason.
-    given_up: Option<(WorkerIndex, String)>,
+    /// Workers that have given up before the next run, and why, in a job whose workers do not come back.
+    given_up: BTreeMap<WorkerIndex, String>,
     followers: BTreeSet<Stream>,
     run: Run,
     change: Option<Change>,
@@ -118,7 +118,7 @@ impl Job {
             rules,
             now: Time::ZERO,
             waiting: BTreeMap::new(),
-            given_up: None,
+            given_up: BTreeMap::new(),
             followers: BTreeSet::new(),
             run: Run::new(served),
             change: None,
@@ -378,10 +378,11 @@ impl Job {
                     let refusal = Refusal::Displaced(name());
                     self.refuse(other, refusal);
                 }
-                self.given_up.take_if(|(gone, _)| *gone == worker);
+                self.given_up.remove(&worker);
                 self.gather();
-                if let Some((gone, why)) = self.given_up.clone() {
-                    self.tell(stream, Notice::Lost(gone, why));
+                if let Some((gone, why)) = self.given_up.first_key_value() {
+                    let notice = Notice::Lost(*gone, why.clone());
+                    self.tell(stream, notice);
                 }
                 self.look();
             }
@@ -458,7 +459,7 @@ impl Job {
         self.followers.remove(&stream);
         if let Some(worker) = self.waiting_worker(stream) {
             self.waiting.remove(&worker);
-            if self.rules.patience.is_zero() && self.given_up.is_none() {
+            if self.rules.patience.is_zero() && !self.given_up.contains_key(&worker) {
                 self.give_up(worker, GONE);
             }
             return self.gather();
@@ -479,7 +480,7 @@ impl Job {
     /// takes its place, and nor do those that come later, if nobody can.
     fn give_up(&mut self, failed: WorkerIndex, why: &str) {
         if self.rules.patience.is_zero() {
-            self.given_up.get_or_insert_with(|| (failed, why.to_owned()));
+            self.given_up.entry(failed).or_insert_with(|| why.to_owned());
         }
         for (_, other) in self.waiting.iter().filter(|(worker, _)| **worker != failed) {
             let notice = Notice::Lost(failed, why.to_owned());

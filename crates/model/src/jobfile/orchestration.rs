@@ -26,7 +26,7 @@ pub(crate) fn read(document: &Table<'_>, outage: Duration) -> Result<Orchestrati
         "switch_rate",
         "step",
         "inc",
-        "partial_sums",
+        "partial_inc",
         "scheduler",
         "iteration_timeout",
     ];
@@ -38,7 +38,7 @@ pub(crate) fn read(document: &Table<'_>, outage: Duration) -> Result<Orchestrati
         switch_rate: table.or("switch_rate", default.switch_rate, |rate| rate.rate(RATES))?,
         step: table.or("step", default.step, |rate| rate.rate(RATES))?,
         inc: table.or("inc", default.inc, |inc| inc.integer32(0..=255))?,
-        partial_sums: table.or("partial_sums", default.partial_sums, |item| item.boolean())?,
+        partial_inc: table.or("partial_inc", default.partial_inc, |item| item.boolean())?,
         policy: table.or("scheduler", default.policy, |policy| policy.choice(&POLICIES))?,
         iteration_timeout: table
             .or("iteration_timeout", default.iteration_timeout, |time| time.duration(TIMEOUTS))?,

@@ -130,7 +130,8 @@ impl Ways {
     }
 }
 
-/// The circuits of a job's flows: one for what comes from each port, in turns, and the first for all that the switch adds.
+/// The circuits of a job's flows: one for what comes from each port, in turns, and the first for all that the
+/// switch adds.
 fn circuits(part: &JobAtSwitch, up: &[u16]) -> BTreeMap<u16, u16> {
     let own = part.units.keys().filter(|port| !part.lower.contains(port)).copied();
     let lower = part.lower.iter().flat_map(|&port| part.with_beside(port));

@@ -69,6 +69,19 @@ fn a_worker_need_not_wait_for_one_that_has_given_up_for_good() {
     }
 }
 
+/// Also if there are several, and one of them comes back.
+#[test]
+fn a_worker_learns_of_each_that_has_given_up() {
+    let (mut job, _) = job(Duration::ZERO, false);
+    for (stream, index) in [(1, 0), (2, 1)] {
+        take(&mut job, Stream(stream), index);
+        orders(&mut job, Event::Gone(Stream(stream)));
+    }
+    let told = take(&mut job, Stream(3), 0);
+    let lost = |order: &Order| matches!(order, Order::Tell(Stream(3), Notice::Lost(worker, _)) if worker.get() == 1);
+    assert_eq!(told.iter().filter(|order| lost(order)).count(), 1, "{told:?}");
+}
+
 /// It serves its other jobs meanwhile, for which it waits until it knows the runs of all.
 #[test]
 fn a_host_that_comes_while_switches_change_is_told_the_run_before() {

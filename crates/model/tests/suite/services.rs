@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use proptest::prelude::*;
+use tributary_model::circuits::{Circuits, Port};
 use tributary_model::plan::{JobAtSwitch, Membership, Part, Placement, forwarding, job};
 use tributary_model::services::{ServiceAtSwitch, mode, next, units};
 use tributary_model::{Aggregation, End, Error, Scenario, SwitchId};
@@ -224,5 +225,126 @@ proptest! {
             }
         }
         prop_assert_eq!(reached, workers.into_iter().collect());
+    }
+}
+
+/// Circuits between these pairs of ports, as far as both are free and of different units.
+fn lit(ports: u16, pairs: &[(u16, u16)]) -> Circuits {
+    let mut circuits = Circuits::DARK;
+    let unit = |port: u16| (port - 1) / ports;
+    for &(a, b) in pairs.iter().filter(|(a, b)| unit(*a) != unit(*b)) {
+        // A port has one circuit.
+        circuits.join(Port(a), Port(b)).ok();
+    }
+    circuits
+}
+
+proptest! {
+    /// The same over circuits, of which there may be several between two units, with and without partial sums.
+    #[test]
+    fn every_packet_finds_its_way_over_circuits(
+        ports in 1..=4_u16,
+        id in 1..9_u16,
+        pairs in prop::collection::vec((1..=12_u16, 1..=12_u16), 0..40),
+        place in 0..5_usize,
+    ) {
+        let text = format!(
+            "protocol = \"p4inc\"\n[topology]\nunits = 3\nhosts_per_unit = 3\noptical_ports = {ports}\n\
+             [[job]]\nid = {id}\nworkers = [\"w1\", \"w2\", \"w3\", \"w4\", \"w5\"]\nps = \"ps3\"\n"
+        );
+        let mut scenario = tributary_model::jobfile::parse(&text, "units").unwrap();
+        let inside = pairs.into_iter().filter(|(a, b)| *a.max(b) <= 3 * ports);
+        let circuits = lit(ports, &inside.collect::<Vec<_>>());
+        scenario.network.topology.patch(&circuits).unwrap();
+        let topology = &scenario.network.topology;
+        let peer = |switch, out| topology.ports(switch).find(|(port, ..)| *port == out).unwrap().2;
+        let (mode, adding) = match place {
+            0 => (Mode::Forwarded, None),
+            1 => (Mode::Partial, None),
+            at => (Mode::Partial, Some([SwitchId(at - 2)].into())),
+        };
+        let placement = Placement { adding, ..Placement::unassigned(&scenario.jobs[0]) };
+        let placement = placement.assigned(assignment(mode));
+        let parts: BTreeMap<SwitchId, JobAtSwitch> =
+            job(topology, &placement).into_iter().map(|part| (part.switch, part)).collect();
+        let mut memberships = HashMap::new();
+        for part in parts.values() {
+            let its = placement.adding.as_ref().is_none_or(|adding| adding.contains(&part.switch));
+            let own = placement.workers.iter().any(|host| topology.attachment(*host).0 == part.switch);
+            let adds = mode == Mode::Partial && its && own;
+            prop_assert_eq!(part.segment(), adds.then_some(SEGMENT));
+            for Membership { port, kind, part: what, .. } in part.memberships(Protocol::P4inc) {
+                let key = (part.switch, port, kind);
+                prop_assert!(memberships.insert(key, what).is_none(), "twice: {:?}", key);
+            }
+        }
+        let out = forwarding(topology);
+        let server = placement.ps.unwrap();
+        let server_mac = topology.host(server).address.mac;
+        let (root, server_port) = topology.attachment(server);
+        // By the switch and the port that they leave by: the flows of gradients.
+        let mut flows = BTreeMap::<(SwitchId, u16), usize>::new();
+        let mut reaches = Vec::new();
+        for &worker in &placement.workers {
+            let (mut switch, mut port) = topology.attachment(worker);
+            let contributes = memberships.get(&(switch, port, Kind::Gradient));
+            prop_assert!(matches!(contributes, Some(Part::Contribute { .. })), "{contributes:?}");
+            if !out[switch.0].hosts.contains_key(&server_mac) {
+                continue;
+            }
+            reaches.push(worker);
+            for step in 0.. {
+                prop_assert!(step < 3, "in circles");
+                let part = &parts[&switch];
+                let hosts = out[switch.0].hosts[&server_mac];
+                let to = part.circuits.get(&port).copied().unwrap_or(hosts);
+                *flows.entry((switch, to)).or_default() += 1;
+                let End::Switch(next, into) = peer(switch, to) else { break };
+                prop_assert_eq!(memberships.get(&(next, into, Kind::Gradient)), Some(&Part::Pass));
+                (switch, port) = (next, into);
+            }
+            prop_assert_eq!(switch, root);
+            // What the server sends to the worker alone.
+            let mac = topology.host(worker).address.mac;
+            let (mut switch, mut port) = (root, server_port);
+            while switch != topology.attachment(worker).0 {
+                for kind in [Kind::Reply, Kind::Query] {
+                    let answer = memberships.get(&(switch, port, kind));
+                    prop_assert_eq!(answer, Some(&Part::Answer), "{:?} {} {:?}", switch, port, kind);
+                }
+                let End::Switch(next, into) = peer(switch, out[switch.0].hosts[&mac]) else {
+                    panic!("another host");
+                };
+                (switch, port) = (next, into);
+            }
+        }
+        // Flows that nobody adds are divided evenly.
+        for part in parts.values().filter(|part| part.segment().is_none()) {
+            let Some(up) = part.uplink.filter(|_| part.switch != root) else { continue };
+            let circuits = std::iter::once(&up).chain(part.beside.get(&up).into_iter().flatten());
+            let loads = circuits.map(|port| flows.get(&(part.switch, *port)).copied().unwrap_or(0));
+            let loads: Vec<usize> = loads.collect();
+            let own = part.lower.is_empty();
+            let gap = loads.iter().max().unwrap() - loads.iter().min().unwrap();
+            prop_assert!(!own || gap <= 1, "{:?}", loads);
+        }
+        // A result reaches each worker once.
+        if reaches.is_empty() {
+            return Ok(());
+        }
+        let mut frames = vec![(root, server_port)];
+        let mut reached = Vec::new();
+        while let Some((switch, port)) = frames.pop() {
+            let what = memberships.get(&(switch, port, Kind::Parameter));
+            prop_assert_eq!(what, Some(&Part::Distribute), "{:?} {}", switch, port);
+            for (to, _) in parts[&switch].group() {
+                match peer(switch, to) {
+                    End::Host(host) => reached.push(host),
+                    End::Switch(next, into) => frames.push((next, into)),
+                }
+            }
+        }
+        reached.sort_unstable();
+        prop_assert_eq!(reached, reaches);
     }
 }

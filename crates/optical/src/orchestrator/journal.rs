@@ -320,8 +320,8 @@ struct Stored {
     /// What endpoints need to know, if the job is not in the controller's file. Files of version 5 lack it.
     #[serde(default)]
     described: Option<Description>,
-    /// The token of a job of the controller's file (ESA), and the switches that add for a job of ATP or P4INC. Files of version 6
-    /// lack both.
+    /// The token of a job of the controller's file (ESA), and the switches that add for a job of ATP or P4INC. Files of
+    /// version 6 lack both.
     #[serde(default)]
     token: Option<Token>,
     #[serde(default)]
@@ -517,6 +517,8 @@ mod tests {
         let journal = Redb::open(&path, &topology).unwrap();
         let records =
             [record(1, Mode::Local), record(2, Mode::Partial), record(9, Mode::Forwarded)];
+        let mut records = records;
+        records[2].demand.as_mut().unwrap().update = Duration::from_millis(50);
         records.iter().for_each(|record| journal.keep(record).unwrap());
         let (name, tenant) = ("resnet".to_owned(), Some("blue".to_owned()));
         let handover = Some(Handover { before: Epoch::new(8).unwrap(), rounds: 17 });

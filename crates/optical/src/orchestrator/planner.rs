@@ -71,6 +71,12 @@ impl JobState {
         }
     }
 
+    /// The way in which it is summed now.
+    fn way_in(&self, order: &Job) -> usize {
+        let its = order.ways.iter().position(|way| self.place(way.inc) == self.place);
+        its.unwrap_or(0)
+    }
+
     /// Ends of the circuits that it needs as long as it is summed at its server: pairs of units.
     fn ways(&self) -> impl Iterator<Item = (UnitId, UnitId)> {
         let others = self.workers.iter().filter(|unit| **unit != self.server);
@@ -128,13 +134,13 @@ pub struct Planner {
     scale: f64,
     policy: Policy,
     /// Whether a switch may add for jobs that have workers in other units, too.
-    partial_sums: bool,
+    partial_inc: bool,
     limit: Duration,
     flights: BTreeMap<JobId, Flight>,
     /// Jobs between two iterations that cannot begin the next one, until then.
     updating: BTreeMap<JobId, Duration>,
-    /// Jobs for which switches had no room when they were moved, until then.
-    no_room: BTreeMap<JobId, Duration>,
+    /// Places that had no room for a job when it was moved there, until then.
+    no_room: BTreeMap<(JobId, SummedAt), Duration>,
     /// The order of arrivals.
     arrivals: Vec<JobId>,
 }
@@ -167,7 +173,7 @@ impl Planner {
             network,
             scale,
             policy: settings.policy,
-            partial_sums: settings.partial_sums,
+            partial_inc: settings.partial_inc,
             limit: settings.iteration_timeout,
             flights: BTreeMap::new(),
             updating: BTreeMap::new(),
@@ -242,10 +248,9 @@ impl Planner {
             match self.order(job, now).filter(|order| carries(&self.network, order) == Ok(true)) {
                 Some(order) => {
                     scheduled.push(job);
-                    begun.push(flight.map(|flight| Begun {
-                        way: flight.begun.way.min(order.ways.len() - 1),
-                        ..flight.begun
-                    }));
+                    // The ways of a job depend on what has room.
+                    let way = job.way_in(&order);
+                    begun.push(flight.map(|flight| Begun { way, ..flight.begun }));
                     orders.push(order);
                 }
                 None => plan.releases.push((id, End::Impossible)),
@@ -313,9 +318,9 @@ impl Planner {
         self.flights.remove(&job);
     }
 
-    /// The job's switch had no room for it. For a while it is scheduled at its server.
-    pub fn found_no_room(&mut self, now: Duration, job: JobId) {
-        self.no_room.insert(job, now + NO_ROOM);
+    /// The switch there had no room for the job. For a while it is scheduled elsewhere.
+    pub fn found_no_room(&mut self, now: Duration, job: JobId, place: SummedAt) {
+        self.no_room.insert((job, place), now + NO_ROOM);
         self.not_started(job);
     }
 
@@ -353,7 +358,7 @@ impl Planner {
         }
         let known: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
         self.updating.retain(|id, _| known.contains(id));
-        self.no_room.retain(|id, _| known.contains(id));
+        self.no_room.retain(|(id, _), _| known.contains(id));
         self.arrivals.retain(|id| known.contains(id));
         let new = known.into_iter().filter(|id| !self.arrivals.contains(id));
         let new: Vec<JobId> = new.collect();
@@ -367,8 +372,7 @@ impl Planner {
             return None;
         }
         let all = job.bits as f64 * self.scale;
-        let way = self.order(job, now)?.ways.iter().position(|way| job.place(way.inc) == job.place);
-        let way = way.unwrap_or(0);
+        let way = job.way_in(&self.order(job, now)?);
         let flight = self.flights.entry(job.id).or_insert_with(|| {
             let begun = Begun { way, left: all, rate: 0.0 };
             Flight { number: job.iteration, since: now, begun, at: now }
@@ -390,16 +394,123 @@ impl Planner {
         let server = UnitId(job.server.0);
         let update = job.update.as_secs_f64();
         let order = Job::training(job.id.get().into(), 0, &workers, server, bits, update).ok()?;
-        let order = if self.partial_sums { order } else { order.local_inc_only() };
-        let room = self.no_room.get(&job.id).is_none_or(|until| *until <= now);
+        let order = if self.partial_inc { order } else { order.local_inc_only() };
+        let room = |way: Option<UnitId>| {
+            let until = self.no_room.get(&(job.id, job.place(way)));
+            until.is_none_or(|until| *until <= now)
+        };
         // A switch with one of several workers has nothing to add.
         let adds = |unit: UnitId| workers[unit.0] > 1 || job.is_local();
         let ways = order.ways.into_iter().filter(|way| match way.inc {
             // The way of a running iteration stays.
             Some(_) if job.running && job.place(way.inc) == job.place => true,
-            Some(unit) => room && adds(unit),
+            Some(unit) => room(way.inc) && adds(unit),
             None => true,
         });
         Some(Job { ways: ways.collect(), ..order })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Units of four servers around a cross-connect, with slots of one second and ports of 40 Gb/s.
+    fn planner(ports: u16, more: &str) -> Planner {
+        let text = format!(
+            "protocol = \"p4inc\"\n[topology]\nunits = 3\nhosts_per_unit = 4\noptical_ports = {ports}\n\
+             [orchestrator]\n{more}\n[[job]]\nworkers = [\"w1\"]\nps = \"ps2\"\n"
+        );
+        let scenario = tributary_model::jobfile::parse(&text, "units");
+        let scenario = scenario.unwrap_or_else(|error| panic!("{error}"));
+        Planner::new(&scenario.network.topology, &scenario.orchestration.unwrap())
+    }
+
+    /// A job that waits at its server in the second unit, with workers in the first.
+    fn job(id: u16, workers: usize, gigabits: u64) -> JobState {
+        JobState {
+            id: JobId::new(id).unwrap(),
+            workers: vec![SwitchId(0); workers],
+            server: SwitchId(1),
+            bits: gigabits * 1_000_000_000,
+            iterations: None,
+            aggregators: 64,
+            place: SummedAt::Server,
+            update: Duration::ZERO,
+            iteration: 0,
+            running: false,
+        }
+    }
+
+    fn gigabits(plan: &Plan) -> Vec<(u16, f64)> {
+        let started = plan.starts.iter();
+        started.map(|(id, _, rate)| (id.get(), rate.get() as f64 / 1e9)).collect()
+    }
+
+    fn start(planner: &mut Planner, jobs: &[JobState]) -> Plan {
+        planner.plan(Duration::ZERO, jobs, &Joined::DARK).unwrap()
+    }
+
+    #[test]
+    fn rates_are_those_that_the_fullest_circuit_carries() {
+        // Without aggregation, and with data for more than a slot.
+        let settings = "scheduler = \"noINC-FCFS\"";
+        for (ports, workers, expected) in
+            [(1, 1, 40.0), (1, 4, 10.0), (2, 4, 20.0), (2, 3, 20.0), (3, 4, 20.0), (4, 4, 40.0)]
+        {
+            let mut planner = planner(ports, settings);
+            let plan = start(&mut planner, &[job(1, workers, 400)]);
+            let rates = gigabits(&plan);
+            assert_eq!(rates.len(), 1, "{ports} ports, {workers} workers");
+            let (_, rate) = rates[0];
+            assert!((rate - expected).abs() < 0.01, "{ports} ports, {workers} workers: {rate}");
+        }
+    }
+
+    #[test]
+    fn flows_of_several_jobs_share_a_circuit() {
+        // Their IDs decide which circuit each begins with.
+        for (ids, fits) in [([1, 2], true), ([1, 3], false)] {
+            let mut planner = planner(2, "scheduler = \"noINC-FCFS\"");
+            let plan = start(&mut planner, &ids.map(|id| job(id, 1, 400)));
+            let rates = gigabits(&plan);
+            let sum: f64 = rates.iter().map(|(_, rate)| rate).sum();
+            assert!(sum <= if fits { 80.1 } else { 40.1 }, "{rates:?}");
+            assert!(rates.iter().all(|(_, rate)| *rate <= 40.01), "{rates:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_updates_its_model_gets_no_circuits() {
+        let mut planner = planner(1, "scheduler = \"noINC-FCFS\"");
+        let waits = JobState { update: Duration::from_secs(3), ..job(1, 1, 10) };
+        let plan = start(&mut planner, std::slice::from_ref(&waits));
+        assert_eq!(plan.starts.len(), 1);
+        let circuits = plan.circuits.unwrap();
+        let over = JobState { iteration: 1, ..waits };
+        for slot in 1..=5 {
+            let now = Duration::from_secs(slot);
+            let plan = planner.plan(now, std::slice::from_ref(&over), &circuits).unwrap();
+            // It is seen to be over in slot 1.
+            assert_eq!(plan.starts.len(), usize::from(slot == 4), "slot {slot}");
+            if slot == 4 {
+                break;
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_without_room_is_avoided_for_a_while() {
+        let mut planner = planner(2, "partial_inc = true");
+        let wide = JobState {
+            workers: [vec![SwitchId(0); 3], vec![SwitchId(2); 2]].concat(),
+            ..job(1, 0, 10)
+        };
+        let to = |plan: &Plan| plan.moves.iter().map(|(_, to, _)| *to).collect::<Vec<_>>();
+        let plan = start(&mut planner, std::slice::from_ref(&wide));
+        assert_eq!(to(&plan), [SummedAt::Switch(SwitchId(0))], "it saves most");
+        planner.found_no_room(Duration::ZERO, wide.id, SummedAt::Switch(SwitchId(0)));
+        let plan = planner.plan(Duration::from_secs(1), &[wide], &Joined::DARK).unwrap();
+        assert_eq!(to(&plan), [SummedAt::Switch(SwitchId(2))]);
     }
 }

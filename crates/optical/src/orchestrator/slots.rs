@@ -112,10 +112,9 @@ pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Slot
                 places.insert(job, to);
             }
             Moved::NoRoom => {
-                planner.found_no_room(at, job);
-                places.insert(job, SummedAt::Server);
+                planner.found_no_room(at, job, to);
                 report.problems.push(format!(
-                    "job {job}: its switch has no room for it; it is summed at its server for now"
+                    "job {job}: the switch that was to sum it has no room; it is scheduled elsewhere for a while"
                 ));
             }
             Moved::Failed(problem) => {

@@ -210,7 +210,6 @@ impl ParameterServer {
         if let Some(floats) = &mut task.floats {
             floats.set(worker, packet.values_f32());
         }
-        task.resent |= packet.flags().contains(Flags::RESEND);
         let first = task.merged.is_empty();
         self.merged(now, number, packet, workers);
         if first {
@@ -243,6 +242,7 @@ impl ParameterServer {
         if let Some(asked) = task.asked.filter(|_| packet.flags().contains(Flags::RESEND)) {
             self.answer.add(now - asked);
         }
+        task.resent |= packet.flags().contains(Flags::RESEND);
         let first = task.merged.is_empty();
         task.merged |= workers;
         task.flags |= packet.flags() & (Flags::COLLISION | Flags::OVERFLOW);

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tributary_model::{Aggregation, HostId, JobSpec, LinkId, circuits::Circuits, worker_index};
+use tributary_model::{HostId, JobSpec, LinkId, SummedAt, circuits::Circuits, worker_index};
 use tributary_protocol::{Assignment, ParameterServer, Rate};
 use tributary_wire::agg::{Kind, Repr};
 use tributary_wire::channel::Role;
@@ -32,10 +32,8 @@ pub enum Act {
     /// The job is ended, and restarts from its first tensor (P4INC, SwitchML: packets of the
     /// previous run name another service, unless both runs are at the parameter server).
     Again(usize),
-    /// Before its next iteration the job moves into the network (P4INC).
-    ToNetwork(usize),
-    /// Before its next iteration the job moves to its parameter server (P4INC).
-    ToServer(usize),
+    /// Before its next iteration the job moves (P4INC).
+    Move(usize, SummedAt),
     /// A worker sends a gradient of a fragment beyond the job's segment (P4INC, SwitchML).
     Stray {
         /// Index of the job.
@@ -72,8 +70,7 @@ impl Act {
             | Self::Cut(job, _)
             | Self::End(job)
             | Self::Again(job)
-            | Self::ToNetwork(job)
-            | Self::ToServer(job)
+            | Self::Move(job, _)
             | Self::Pace(job, _)
             | Self::Stray { job, .. } => Some(job),
             Self::Patch(_) | Self::Route | Self::Down(_) | Self::Up(_) => None,
@@ -91,8 +88,7 @@ impl Act {
             Self::Cut(job, worker) => Self::Cut(other(job), worker),
             Self::End(job) => Self::End(other(job)),
             Self::Again(job) => Self::Again(other(job)),
-            Self::ToNetwork(job) => Self::ToNetwork(other(job)),
-            Self::ToServer(job) => Self::ToServer(other(job)),
+            Self::Move(job, to) => Self::Move(other(job), to),
             Self::Stray { job, worker, behind, fragment } => {
                 Self::Stray { job: other(job), worker, behind, fragment }
             }
@@ -143,8 +139,7 @@ impl Run<'_> {
             }
             Act::End(_) => self.end(index)?,
             Act::Again(_) => self.again(index)?,
-            Act::ToNetwork(_) => self.plan_move(index, Aggregation::Network),
-            Act::ToServer(_) => self.plan_move(index, Aggregation::Server),
+            Act::Move(_, to) => self.plan_move(index, to),
             Act::Stray { worker, behind, fragment, .. } => {
                 self.stray(index, worker, behind, fragment);
             }

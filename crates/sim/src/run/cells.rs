@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tributary_dataplane::Pipeline;
-use tributary_model::{SwitchId, plan, services};
+use tributary_model::{SwitchId, services};
 use tributary_p4::ir::ExternId;
 use tributary_wire::{AggregatorIndex, Epoch, JobId, Sequence};
 
@@ -66,8 +66,9 @@ impl Run<'_> {
         let topology = &self.scenario.network.topology;
         let mut owners = Vec::new();
         for (index, job) in self.scenario.jobs.iter().enumerate() {
-            let units = services::units(topology, &plan::Placement::unassigned(job));
-            if !self.ended.contains(&index) && units.contains(&id) {
+            let placement = self.system.deployment().placement(index);
+            let adders = services::adders(topology, &placement);
+            if !self.ended.contains(&index) && adders.contains(&id) {
                 owners.push((job.id, self.assignment(index).segment));
             }
         }

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use tributary_model::{Aggregation, SummedAt};
+use tributary_model::SummedAt;
 
 use super::{Error, Run};
 
 impl Run<'_> {
     /// Plans to move a job before the first iteration that no worker has begun.
-    pub(super) fn plan_move(&mut self, index: usize, aggregation: Aggregation) {
+    pub(super) fn plan_move(&mut self, index: usize, to: SummedAt) {
         let next = self.courses[index].iter().map(Vec::len).max().unwrap_or(0);
         if self.system.deployment().has_segments() && next < self.inputs[index][0].len() {
-            self.moves.insert(index, (next, aggregation));
+            self.moves.insert(index, (next, to));
         }
     }
 
@@ -22,8 +22,8 @@ impl Run<'_> {
         };
         let ready: BTreeSet<usize> = self.moves.iter().filter_map(idle).collect();
         for index in ready {
-            if let Some((_, aggregation)) = self.moves.remove(&index) {
-                self.relocate(index, aggregation)?;
+            if let Some((_, to)) = self.moves.remove(&index) {
+                self.relocate(index, to)?;
                 self.go_on(index);
             }
         }

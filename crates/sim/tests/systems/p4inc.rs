@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tributary_controller::outcomes::Outcome as Fate;
-use tributary_model::{HostId, LinkId, Scenario};
+use tributary_model::{HostId, LinkId, Scenario, SummedAt};
 use tributary_protocol::{Mode, Tensor, Time};
 use tributary_sim::{Act, Inputs, Options, Outcome, Process, Run};
 use tributary_wire::agg::{Kind, Repr};
@@ -422,7 +422,8 @@ fn move_again_and_again(topology: &str, faults: &str, network: Mode) {
         } else if results > begun && !planned {
             // Requested in the middle of an iteration, the move happens at its end.
             let network = assignment.mode == Mode::Forwarded;
-            run.at(micros(0), if network { Act::ToNetwork(0) } else { Act::ToServer(0) });
+            let to = if network { SummedAt::Network } else { SummedAt::Server };
+            run.at(micros(0), Act::Move(0, to));
             planned = true;
         }
         for old in &modes[..modes.len() - 1] {

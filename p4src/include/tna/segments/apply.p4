@@ -174,7 +174,7 @@ apply {
     }
     if (meta.bare == 1) {
         fill.apply(hdr);
-        // The zeros are this switch's to put in, and nobody else's.
+        // Only the switch that adds may put the zeros in.
         if (meta.forward == 1) {
             meta.forward = 0;
             meta.outcome = outcome_t.MALFORMED;

@@ -61,7 +61,7 @@ apply {
                 meta.outcome = outcome_t.MALFORMED;
             }
         }
-        // The zeros are this switch's to put in, and nobody else's.
+        // Only the switch that adds may put the zeros in.
         if (meta.bare == 1 && meta.forward == 1) {
             meta.forward = 0;
             meta.outcome = outcome_t.MALFORMED;

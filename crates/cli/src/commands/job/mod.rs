@@ -77,8 +77,9 @@ pub(crate) struct SubmitArgs {
     /// `tributary optical serve` needs them to start the iterations of a job.
     #[arg(long, value_name = "BYTES")]
     gradients: Option<u64>,
-    /// What the job needs after an iteration before it can begin the next one, such as 50ms, for `tributary optical
-    /// serve`.
+    /// Time between two iterations, such as 50ms.
+    ///
+    /// `tributary optical serve` gives the job no circuits for so long.
     #[arg(long, value_name = "TIME", value_parser = update)]
     update: Option<Duration>,
     #[command(flatten)]

@@ -1,7 +1,9 @@
 //! Unit tests of the parameter server.
 
+use std::time::Duration;
+
 use tributary_protocol::server::{ParameterServer, Stats};
-use tributary_protocol::{ConfigError, Endpoint, Recovery};
+use tributary_protocol::{ConfigError, Endpoint, Recovery, Time};
 use tributary_wire::agg::Repr;
 use tributary_wire::{AggregatorIndex, Bitmap, Epoch, Flags, Host, Kind, Protocol, Sequence};
 
@@ -201,4 +203,45 @@ fn tasks_that_wait_are_asked_for_after_a_timeout() {
     assert_eq!(asked, [0b010, 0b100].map(|bit| PARTIAL.repr(Kind::Query, (2, 0), bit)));
     assert_eq!(server.stats().timeouts, 1);
     assert_eq!(all[0].repr.sequence, Sequence(16));
+}
+
+/// How long after its first gradient a server asks for the rest of a fragment, and when it does.
+fn asks(server: &mut ParameterServer, fragment: u32, begin: Time) -> (Duration, Time) {
+    let before = server.stats().timeouts;
+    contribute(server, fragment, begin, (0b001, NONE));
+    loop {
+        let at = server.poll_timeout().expect("it waits").max(begin);
+        server.handle_timeout(at);
+        sent(server, at);
+        if server.stats().timeouts > before {
+            return (at - begin, at);
+        }
+    }
+}
+
+fn contribute(server: &mut ParameterServer, fragment: u32, at: Time, packet: (u32, Flags)) {
+    let (bitmap, flags) = packet;
+    let repr = Repr { flags, ..FORWARDED.repr(Kind::Gradient, (fragment, 0), bitmap) };
+    server.handle_frame(at, &frame(&repr, &[1, 1]));
+    sent(server, at);
+}
+
+/// What it asked for was on its way: it asks later next time. What was sent again says nothing of that.
+#[test]
+fn a_server_that_asks_too_early_learns_it() {
+    for (flags, learns) in [(NONE, true), (RESEND, false)] {
+        let mut server = server(FORWARDED);
+        // A quick fragment.
+        contribute(&mut server, 0, us(10), (0b001, NONE));
+        contribute(&mut server, 0, us(30), (0b110, NONE));
+        // From here on, its timer is that of the fragment which waits.
+        let (_, at) = asks(&mut server, 1, us(1_000));
+        contribute(&mut server, 1, at, (0b110, RESEND));
+        let (first, at) = asks(&mut server, 2, us(200_000));
+        contribute(&mut server, 2, at + 20 * first, (0b110, flags));
+        assert_eq!(server.stats().completed, 3);
+        let (second, _) = asks(&mut server, 3, us(800_000));
+        assert_eq!(second > 2 * first, learns, "{first:?}, then {second:?}");
+        assert_eq!(second == first, !learns, "{first:?}, then {second:?}");
+    }
 }

@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_model::jobfile::parse;
-use tributary_model::{End, LinkId, Preemption, Protocol, Scenario};
+use tributary_model::{End, LinkId, Preemption, Protocol, Scenario, SummedAt, SwitchId};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Recovery, Tensor};
 use tributary_sim::{Act, Cable, Disturbance, Inputs, Options, Pace};
@@ -214,9 +214,13 @@ impl Case {
         for (job, its) in self.jobs.iter().enumerate() {
             let p4inc = self.protocol == Protocol::P4inc;
             while p4inc && random.random_bool(0.3) {
-                let act =
-                    if random.random_bool(0.5) { Act::ToServer(job) } else { Act::ToNetwork(job) };
-                self.acts.push((time(random, 2_000), act));
+                let to = match random.random_range(0..4) {
+                    0 | 1 => SummedAt::Server,
+                    2 => SummedAt::Network,
+                    // One of the two with workers.
+                    _ => SummedAt::Switch(SwitchId(random.random_range(0..2))),
+                };
+                self.acts.push((time(random, 2_000), Act::Move(job, to)));
             }
             while random.random_bool(0.5) {
                 let stray = Act::Stray {
@@ -229,7 +233,7 @@ impl Case {
             }
             // Late packets of a run at the server cannot be distinguished from those of the next
             // one.
-            let of_job = |(_, act): &(Duration, Act)| *act == Act::ToServer(job);
+            let of_job = |(_, act): &(Duration, Act)| *act == Act::Move(job, SummedAt::Server);
             let at_server = its.at_server || self.acts.iter().any(of_job);
             if !at_server && random.random_bool(0.1) {
                 self.acts.push((time(random, 1_000), Act::Again(job)));
@@ -379,7 +383,7 @@ impl Case {
     }
 
     fn has_server(&self, job: usize) -> bool {
-        let moved = |act: &Act| matches!(act, Act::ToServer(its) if *its == job);
+        let moved = |act: &Act| *act == Act::Move(job, SummedAt::Server);
         match self.protocol {
             Protocol::Atp | Protocol::Esa => true,
             Protocol::SwitchMl => false,

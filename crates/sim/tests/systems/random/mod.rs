@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use case::Case;
 use judge::Judge;
 use liveness::Wait;
+use tributary_model::SummedAt;
 use tributary_p4::Architecture;
 use tributary_sim::{Act, EsaStats};
 
@@ -196,7 +197,8 @@ fn schedules_with_segments_reach_everything() {
             let name = match act {
                 Act::End(_) => "jobs killed",
                 Act::Again(_) => "jobs begun anew",
-                Act::ToNetwork(_) | Act::ToServer(_) => "jobs moved",
+                Act::Move(_, SummedAt::Switch(_)) => "jobs moved to one switch",
+                Act::Move(..) => "jobs moved",
                 Act::Stray { .. } => "strays",
                 Act::StopServer(_) | Act::StartServer(_) => "servers replaced",
                 other => unreachable!("{other:?} is for ESA"),
