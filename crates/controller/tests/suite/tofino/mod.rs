@@ -20,7 +20,7 @@ fn tools() -> bool {
 }
 
 fn program() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tofino/mini.p4")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/tofino/mini.p4")
 }
 
 fn compiled(path: &Path) -> (BfPipelineConfig, tributary_controller::targets::Built) {
