@@ -13,7 +13,7 @@ use tributary_controller::ports::PortMap;
 use tributary_controller::programs::{Pipeline, Source, compile, defines};
 use tributary_controller::service::{Admission, Demand, Jobs, Known};
 use tributary_model::{
-    Aggregation, Deployment, Scenario,
+    Aggregation, Deployment, Scenario, SummedAt, SwitchId,
     circuits::{Circuits, Port},
     plan::Placement,
 };
@@ -48,9 +48,9 @@ struct Switches {
 }
 
 impl Switches {
-    fn start() -> Self {
+    fn start(file: &str) -> Self {
         let scenario =
-            tributary_model::jobfile::parse(FILE, "units").unwrap_or_else(|e| panic!("{e}"));
+            tributary_model::jobfile::parse(file, "units").unwrap_or_else(|e| panic!("{e}"));
         let source = Source::built_in("p4inc").unwrap();
         let pipeline = compile(&source, &defines(&scenario.network.switch)).unwrap().pipeline;
         let directory = tempfile::tempdir().unwrap();
@@ -148,7 +148,11 @@ impl Loop {
 
 /// Runs a test. The switches have threads and runtimes of their own, which must start outside of its.
 fn with_switches(test: impl AsyncFnOnce(&Switches)) {
-    let switches = Switches::start();
+    with_switches_of(FILE, test);
+}
+
+fn with_switches_of(file: &str, test: impl AsyncFnOnce(&Switches)) {
+    let switches = Switches::start(file);
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(test(&switches));
 }
@@ -178,6 +182,36 @@ fn jobs_get_light_and_rates_and_move() {
         let report = its.slot().await;
         assert_eq!(report.started, [(id(1), 2)]);
         assert_eq!(report.rates.len(), 2);
+    });
+}
+
+/// With two circuits between it and the server's unit.
+#[test]
+fn one_switch_adds_for_a_job_over_two_units_also_under_the_next_controller() {
+    let file = FILE
+        .replace("optical_ports = 1", "optical_ports = 2")
+        .replace("inc = 1\n", "inc = 1\npartial_inc = true\n")
+        .replace("[\"w3\", \"w5\"]\nps = \"ps3\"", "[\"w3\", \"w4\", \"w5\"]\nps = \"ps1\"");
+    with_switches_of(&file, async |switches| {
+        let device = device(switches);
+        let mut its = switches.control(&device).await;
+        switches.admit(&its, 1).await;
+        let report = its.slot().await;
+        assert_eq!(report.problems, Vec::<String>::new());
+        let unit = SwitchId(1);
+        assert_eq!(report.moved, [(id(2), SummedAt::Switch(unit))]);
+        assert_eq!((&report.started[..], its.mode(2)), (&[(id(2), 1)][..], Mode::Partial));
+        let adding = |its: &Loop| its.jobs.list().remove(0).placement.adding;
+        assert_eq!(adding(&its), Some([unit].into()));
+        drop(its);
+        let mut its = switches.control(&device).await;
+        assert_eq!(adding(&its), Some([unit].into()));
+        for worker in 0..3 {
+            its.jobs.finish(id(2), 1, worker).unwrap();
+        }
+        let report = its.slot().await;
+        assert_eq!((report.problems, report.moved), (Vec::new(), Vec::new()), "it stays there");
+        assert_eq!(report.started, [(id(2), 2)]);
     });
 }
 

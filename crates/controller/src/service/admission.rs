@@ -439,10 +439,12 @@ impl Jobs {
             let moved = own.0.controller.relocate_recorded(job, at, size, record).await;
             let mut state = own.state();
             let whole = own.0.controller.serves(job);
+            let placement = own.0.controller.placement(job);
             let mut now = None;
             if let Some(entry) = state.jobs.get_mut(&job) {
                 entry.size = before;
-                if let (Ok(assignment), Some(admitted)) = (&moved, entry.admitted()) {
+                if let (Ok(assignment), Some(admitted)) = (&moved, entry.admitted_mut()) {
+                    admitted.placement.adding = placement.and_then(|(its, _)| its.adding);
                     let progress = admitted.life.served().progress;
                     now = Some(Progress { assignment: *assignment, ..progress });
                     entry.size = assignment.segment.size;
