@@ -48,9 +48,9 @@ pub use error::Error;
 pub use network::{Network, Preemption, SwitchSettings};
 pub use orchestration::{Orchestration, Policy};
 pub use spec::{
-    Aggregation, Digits, Distribution, Duty, JobSpec, Lane, Limits, OnDeath, OnUnderflow, Profile,
-    RandomTensors, SCALES, Scenario, Straggler, SummedAt, TensorFiles, Verify, Workload,
-    worker_index,
+    Aggregation, Digits, Distribution, Duty, JobSpec, LONGEST_PAUSE, Lane, Limits, OnDeath,
+    OnUnderflow, Profile, RandomTensors, SCALES, Scenario, Straggler, SummedAt, TensorFiles,
+    Verify, Workload, worker_index,
 };
 pub use topology::{
     End, Fibre, Host, HostId, HostRole, Link, LinkFaults, LinkId, Optical, ShortBursts, Switch,

@@ -154,6 +154,9 @@ impl Aggregation {
     }
 }
 
+/// The longest update time and pause of a job.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// Where a job of P4INC or SwitchML is moved.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum SummedAt {

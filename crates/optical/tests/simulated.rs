@@ -61,6 +61,17 @@ fn check_sums(inputs: &Inputs, outcome: &Outcome, left_out: &BTreeSet<usize>) {
     }
 }
 
+/// The same, where nothing goes wrong: all sums are there, and nothing is left in the switches.
+fn simulate_whole(scenario: &Scenario, inputs: &Inputs) -> (Outcome, Vec<SlotReport>) {
+    let (outcome, reports) = simulate(scenario, inputs);
+    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
+    assert_eq!(problems, Vec::<&String>::new());
+    assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
+    check_sums(inputs, &outcome, &BTreeSet::new());
+    assert_eq!(outcome.left_behind, 0);
+    (outcome, reports)
+}
+
 const FOUR_UNITS: &str = "[protocol]\nkind = \"p4inc\"\nslots = 32\nwindow = 32\n\
     [topology]\nunits = 4\nhosts_per_unit = 3\noptical_ports = 1\nreconfiguration = \"1ms\"\n\
     [orchestrator]\nslot = \"10ms\"\nport_rate = \"400Mb/s\"\nswitch_rate = \"4Gb/s\"\n\
@@ -78,12 +89,7 @@ fn jobs_of_four_units_take_turns_with_one_port_each() {
     );
     let scenario = scenario(&file);
     let inputs = inputs(&scenario, 4, 40_000);
-    let (outcome, reports) = simulate(&scenario, &inputs);
-    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
-    assert_eq!(problems, Vec::<&String>::new());
-    assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
-    check_sums(&inputs, &outcome, &BTreeSet::new());
-    assert_eq!(outcome.left_behind, 0);
+    let (outcome, reports) = simulate_whole(&scenario, &inputs);
     let started = |report: &SlotReport| report.started.len();
     assert_eq!(reports.iter().map(started).sum::<usize>(), 5 * 4, "each iteration once");
     assert!(reports.iter().map(|report| report.new_circuits).sum::<usize>() > 1);
@@ -216,12 +222,7 @@ fn over_two_units(partial_inc: bool) -> (Scenario, Outcome, Vec<SlotReport>) {
     let file = file.replace("optical_ports = 1", "optical_ports = 2");
     let scenario = scenario(&file);
     let inputs = inputs(&scenario, 4, 40_000);
-    let (outcome, reports) = simulate(&scenario, &inputs);
-    let problems: Vec<_> = reports.iter().flat_map(|report| &report.problems).collect();
-    assert_eq!(problems, Vec::<&String>::new());
-    assert!(outcome.complete, "{:?}\n{:#?}", outcome.stalls, &reports[..reports.len().min(20)]);
-    check_sums(&inputs, &outcome, &BTreeSet::new());
-    assert_eq!(outcome.left_behind, 0);
+    let (outcome, reports) = simulate_whole(&scenario, &inputs);
     (scenario, outcome, reports)
 }
 

@@ -12,7 +12,7 @@ use tributary_access::{Grant, Policy, Role};
 use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_server::Jobs as Service;
 use tributary_model::job::Progress;
-use tributary_model::{Aggregation, HostId, Limits, Topology};
+use tributary_model::{Aggregation, HostId, LONGEST_PAUSE, Limits, Topology};
 use tributary_protocol::priority::Priority;
 use tributary_protocol::{Assignment, Rate};
 use tributary_wire::{Epoch, JobId};
@@ -229,16 +229,13 @@ fn name(of: &str, name: String) -> Result<String, Status> {
     Ok(name)
 }
 
-/// As in job files.
-const LONGEST_UPDATE: Duration = Duration::from_secs(60);
-
 fn demand(message: v1::Demand) -> Result<Demand, Status> {
     let v1::Demand { bits, iterations, aggregators, update_us } = message;
     let bits = NonZeroU64::new(bits);
     let bits = bits.ok_or_else(|| invalid("say how many bits a worker sends in an iteration"))?;
     let (iterations, update) = (NonZeroU64::new(iterations), Duration::from_micros(update_us));
-    if update > LONGEST_UPDATE {
-        return Err(invalid(format!("an update takes at most {LONGEST_UPDATE:?}")));
+    if update > LONGEST_PAUSE {
+        return Err(invalid(format!("an update takes at most {LONGEST_PAUSE:?}")));
     }
     Ok(Demand { bits, iterations, aggregators, update })
 }

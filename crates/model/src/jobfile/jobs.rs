@@ -16,8 +16,8 @@ use tributary_wire::{Epoch, FRAGMENTS_MAX, JobId, WORKERS_MAX};
 use crate::jobfile::draft::{RATES, Servers};
 use crate::jobfile::protocol::{self, ATP_KEYS, Choice, ESA_KEYS, P4INC_KEYS};
 use crate::{
-    Aggregation, HostId, JobSpec, Lane, Limits, Network, OnUnderflow, SCALES, Straggler,
-    SwitchSettings, Topology, Workload, worker_index,
+    Aggregation, HostId, JobSpec, LONGEST_PAUSE, Lane, Limits, Network, OnUnderflow, SCALES,
+    Straggler, SwitchSettings, Topology, Workload, worker_index,
 };
 use lanes::threads;
 
@@ -35,8 +35,6 @@ const SLOTS: u32 = 256;
 const MAX_JOBS: usize = 255;
 const ON_UNDERFLOW: [(&str, OnUnderflow); 2] =
     [("warn", OnUnderflow::Warn), ("fail", OnUnderflow::Fail)];
-/// Longest pause of a worker.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
 
 /// Default seed of the workload of job number `job`. Jobs differ, runs do not.
 fn workload_seed(seed: u64, job: usize) -> u64 {
@@ -401,7 +399,7 @@ fn job_name(item: &Item<'_>) -> Result<String, Error> {
 }
 
 fn pause(item: &Item<'_>) -> Result<Duration, Error> {
-    item.duration(Duration::ZERO..=MAX_PAUSE)
+    item.duration(Duration::ZERO..=LONGEST_PAUSE)
 }
 
 fn worker_count(item: &Item<'_>) -> Result<u32, Error> {

@@ -488,14 +488,11 @@ mod tests {
         assert_eq!(plan.starts.len(), 1);
         let circuits = plan.circuits.unwrap();
         let over = JobState { iteration: 1, ..waits };
-        for slot in 1..=5 {
+        for slot in 1..=4 {
             let now = Duration::from_secs(slot);
             let plan = planner.plan(now, std::slice::from_ref(&over), &circuits).unwrap();
             // It is seen to be over in slot 1.
             assert_eq!(plan.starts.len(), usize::from(slot == 4), "slot {slot}");
-            if slot == 4 {
-                break;
-            }
         }
     }
 

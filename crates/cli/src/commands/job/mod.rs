@@ -54,11 +54,9 @@ struct ServerArgs {
     keys: KeyArgs,
 }
 
-/// The longest update time, as in job files.
-const LONGEST_UPDATE: Duration = Duration::from_secs(60);
-
 fn update(text: &str) -> Result<Duration, String> {
-    let update = tributary_base::document::duration(text).filter(|time| *time <= LONGEST_UPDATE);
+    let update = tributary_base::document::duration(text)
+        .filter(|time| *time <= tributary_model::LONGEST_PAUSE);
     update.ok_or_else(|| "write a time of at most a minute, such as 50ms".to_owned())
 }
 

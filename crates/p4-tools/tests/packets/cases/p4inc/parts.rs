@@ -43,7 +43,7 @@ fn scattered() {
     });
 }
 
-/// One worker gives the values of a fragment, and all others get them, whoever sends last.
+/// One worker gives the values of a fragment. All others get them, whichever worker sends last.
 fn gathered() {
     everywhere(|lab, job| {
         let [x] = values(lab);
