@@ -89,7 +89,7 @@ fn jobs_of_four_units_take_turns_with_one_port_each() {
     );
     let scenario = scenario(&file);
     let inputs = inputs(&scenario, 4, 40_000);
-    let (outcome, reports) = simulate_whole(&scenario, &inputs);
+    let (_, reports) = simulate_whole(&scenario, &inputs);
     let started = |report: &SlotReport| report.started.len();
     assert_eq!(reports.iter().map(started).sum::<usize>(), 5 * 4, "each iteration once");
     assert!(reports.iter().map(|report| report.new_circuits).sum::<usize>() > 1);
