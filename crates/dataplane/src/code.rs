@@ -369,7 +369,16 @@ impl TableCode {
     pub(crate) fn enter(&self, found: &Resolved, state: &mut [u64]) -> Pc {
         let action = &self.actions[found.action as usize];
         let params = action.params as usize;
-        state[params..params + found.data.len()].copy_from_slice(&found.data);
+        let to = &mut state[params..params + found.data.len()];
+        // A call that copies a few words takes longer than copying them.
+        match (&mut *to, &*found.data) {
+            ([], []) => {}
+            ([a], [x]) => *a = *x,
+            ([a, b], [x, y]) => (*a, *b) = (*x, *y),
+            ([a, b, c], [x, y, z]) => (*a, *b, *c) = (*x, *y, *z),
+            ([a, b, c, d], [x, y, z, w]) => (*a, *b, *c, *d) = (*x, *y, *z, *w),
+            _ => to.copy_from_slice(&found.data),
+        }
         action.entry
     }
 }

@@ -166,20 +166,17 @@ impl Pipeline {
     }
 
     /// [`Self::egress`] for a replica on a packet that it shares with others
-    /// ([`Packet::become_shared`]). The packet is as before afterwards, and `memo` may save work for
-    /// the next replica: clear it for another packet. `None` if the replica needs storage of its own
-    /// for what follows: then call [`Self::egress_apart`] next.
+    /// ([`Packet::become_shared`]). The packet is as before afterwards; `memo` has the frame, and may save
+    /// work for the next replica: clear it for another packet. `None` if the replica needs storage of its
+    /// own for what follows: then call [`Self::egress_apart`] next.
     pub fn egress_shared(
         &mut self,
         packet: &mut Packet,
         memo: &mut Memo,
         input: &EgressInput,
-        frame: &mut Vec<u8>,
     ) -> Option<Egress> {
         match &mut self.passes {
-            Passes::V1model(passes) => {
-                passes.egress_shared(&mut self.engine, packet, memo, input, frame)
-            }
+            Passes::V1model(passes) => passes.egress_shared(&mut self.engine, packet, memo, input),
             Passes::Tna(_) | Passes::Psa(_) => None,
         }
     }

@@ -6,11 +6,13 @@ use crate::effects::Sharing;
 /// left. For [`crate::Pipeline::egress_shared`].
 #[derive(Debug, Default)]
 pub struct Memo {
-    frame: Vec<u8>,
+    pub(crate) frame: Vec<u8>,
     /// What the last replica had left in the slots that can differ; of no use without a frame.
     key: Vec<u64>,
-    valid: bool,
+    pub(crate) valid: bool,
+    /// The packet's slots that replicas change, as they were before the first one.
     saved: Vec<u64>,
+    is_saved: bool,
     /// The packet's length after the egress control.
     pub(crate) length: u32,
 }
@@ -19,11 +21,16 @@ impl Memo {
     /// Forgets the previous packet.
     pub fn clear(&mut self) {
         self.valid = false;
+        self.is_saved = false;
     }
 
+    /// Saves what each replica finds.
     pub(crate) fn save(&mut self, sharing: &Sharing, state: &[u64]) {
-        self.saved.clear();
-        self.saved.extend(sharing.save.iter().map(|&slot| state[slot as usize]));
+        if !self.is_saved {
+            self.is_saved = true;
+            self.saved.clear();
+            self.saved.extend(sharing.save.iter().map(|&slot| state[slot as usize]));
+        }
     }
 
     pub(crate) fn restore(&self, sharing: &Sharing, state: &mut [u64]) {
@@ -32,8 +39,14 @@ impl Memo {
         }
     }
 
-    /// Whether the frame is that of a replica with this state. Otherwise it will be that of the
-    /// next [`keep`](Self::keep).
+    /// The frame of the replica that left last.
+    #[must_use]
+    pub fn frame(&self) -> &[u8] {
+        &self.frame
+    }
+
+    /// Whether the frame is that of a replica with this state. Otherwise it is emptied, and that replica's
+    /// to be written.
     pub(crate) fn holds(&mut self, sharing: &Sharing, state: &[u64]) -> bool {
         let values = sharing.compare.iter().map(|&slot| state[slot as usize]);
         if self.valid && values.clone().eq(self.key.iter().copied()) {
@@ -42,16 +55,7 @@ impl Memo {
         self.key.clear();
         self.key.extend(values);
         self.valid = false;
-        false
-    }
-
-    pub(crate) fn keep(&mut self, frame: &[u8]) {
         self.frame.clear();
-        self.frame.extend_from_slice(frame);
-        self.valid = true;
-    }
-
-    pub(crate) fn frame(&self) -> &[u8] {
-        &self.frame
+        false
     }
 }

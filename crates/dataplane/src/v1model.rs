@@ -132,20 +132,20 @@ impl Passes {
         self.leave(engine, packet, length, frame)
     }
 
-    /// Runs the egress of a replica on the packet that it shares with others. Returns `None` if the
-    /// replica needs a packet of its own: for [`Self::egress_apart`].
+    /// Runs the egress of a replica on the packet that it shares with others; its frame is the memo's.
+    /// Returns `None` if the replica needs a packet of its own: for [`Self::egress_apart`].
     pub(crate) fn egress_shared(
         &mut self,
         engine: &mut impl Runner,
         packet: &mut Packet,
         memo: &mut Memo,
         input: &EgressInput,
-        frame: &mut Vec<u8>,
     ) -> Option<Egress> {
-        frame.clear();
-        let sharing = self.sharing.as_ref()?;
-        memo.save(sharing, &packet.state);
-        memo.length = self.run_egress(engine, packet, input, frame);
+        memo.save(self.sharing.as_ref()?, &packet.state);
+        // Controls write nothing.
+        let mut nowhere = std::mem::take(&mut self.nowhere);
+        memo.length = self.run_egress(engine, packet, input, &mut nowhere);
+        self.nowhere = nowhere;
         let Self { entries, intrinsics: meta, sharing, .. } = self;
         let sharing = sharing.as_ref()?;
         let state = &mut packet.state;
@@ -158,19 +158,17 @@ impl Passes {
             return Some(GONE);
         }
         if !memo.holds(sharing, state) {
+            let frame = &mut memo.frame;
             let mut io = leaving(&packet.payload, memo.length, packet.ingress_length, frame);
             control(engine, entries.compute, meta.failed, state, &mut io);
             control(engine, entries.deparser, meta.failed, state, &mut io);
             if state[meta.failed as usize] != 0 {
                 memo.restore(sharing, state);
-                frame.clear();
                 return Some(GONE);
             }
             frame.extend_from_slice(&packet.payload);
             frame.truncate(packet.limit.unwrap_or(u32::MAX) as usize);
-            memo.keep(frame);
-        } else {
-            frame.extend_from_slice(memo.frame());
+            memo.valid = true;
         }
         memo.restore(sharing, state);
         Some(Egress { drop: false, recirculate: false })
@@ -185,6 +183,7 @@ impl Passes {
         own: &mut Packet,
         frame: &mut Vec<u8>,
     ) -> Egress {
+        frame.clear();
         own.copy_from(packet);
         own.state.copy_from_slice(&packet.state);
         own.requests.clear();

@@ -75,8 +75,8 @@ pub(super) struct Exact {
     one: Map<u64>,
     two: Map<[u64; 2]>,
     many: Map<Box<[u64]>>,
-    /// The last key of several words that a packet had, and what was found: the next packet often
-    /// has the same. Empty after a change.
+    /// The last key that a packet had, and what was found: the next packet often has the same. The key is
+    /// empty after a change.
     recent: Vec<u64>,
     recent_number: Option<u32>,
 }
@@ -105,10 +105,23 @@ impl Exact {
         self.one.get(&key).copied()
     }
 
+    /// [`find_one`](Self::find_one) for a packet.
+    #[inline]
+    pub(super) fn find_one_again(&mut self, key: u64) -> Option<u32> {
+        if self.recent.first() != Some(&key) {
+            self.recent_number = self.find_one(key);
+            self.recent.clear();
+            self.recent.push(key);
+        }
+        self.recent_number
+    }
+
     /// [`find`](Self::find) for a packet. Keys are never empty.
     #[inline]
     pub(super) fn find_again(&mut self, key: &[u64]) -> Option<u32> {
-        if self.recent != key {
+        // Word by word: keys are too short for a call.
+        let is_same = self.recent.len() == key.len() && self.recent.iter().eq(key);
+        if !is_same {
             self.recent_number = self.find(key);
             self.recent.clear();
             self.recent.extend_from_slice(key);

@@ -108,7 +108,7 @@ impl Matcher {
                 scan.settle();
                 scan.find(&pack(keys, state))
             }
-            Self::Exact(exact) if scratch.len() == 1 => exact.find_one(pack(keys, state)),
+            Self::Exact(exact) if scratch.len() == 1 => exact.find_one_again(pack(keys, state)),
             Self::Lpm(lpm) if scratch.len() == 1 => lpm.find_one(pack(keys, state)),
             Self::Exact(exact) => exact.find_again(gather(keys, state, scratch)),
             Self::Lpm(lpm) => lpm.find(gather(keys, state, scratch)),

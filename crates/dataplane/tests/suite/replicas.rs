@@ -144,10 +144,11 @@ proptest! {
                 let outcome = one.egress(&mut copy, &input, &mut out);
                 let expected = left(&mut one, &mut copy, outcome, out);
                 let (mut own, mut out) = (other.new_packet(), Vec::new());
-                let found = match other.egress_shared(&mut same, &mut memo, &input, &mut out) {
+                let found = match other.egress_shared(&mut same, &mut memo, &input) {
                     Some(outcome) => {
                         prop_assert!(!outcome.recirculate);
-                        let frame = if outcome.drop { Vec::new() } else { out };
+                        let frame = if outcome.drop { &[] } else { memo.frame() };
+                        let frame = frame.to_vec();
                         Left { outcome, frame, clone: None, again: None }
                     }
                     None => {

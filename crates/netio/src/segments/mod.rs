@@ -201,7 +201,11 @@ impl Cut {
         let length = self.size.min(self.end - self.next);
         let frame = self.next - self.headers..self.next + length;
         let (template, segment) = (&mut self.template[..self.headers], &mut buffer[frame.clone()]);
-        segment[..self.headers].copy_from_slice(template);
+        // A copy of a known length needs no call.
+        match (segment.first_chunk_mut::<HEADERS>(), template.as_array::<HEADERS>()) {
+            (Some(headers), Some(template)) => *headers = *template,
+            _ => segment[..self.headers].copy_from_slice(template),
+        }
         self.next += length;
         match &self.transport {
             Transport::Udp(ip) if length < self.size => {
@@ -349,7 +353,7 @@ impl Joined {
 
     /// Appends a frame to the buffer if both fit into one super-frame.
     pub(crate) fn append(&mut self, frame: &[u8], buffer: &mut [u8]) -> bool {
-        if !self.is_open || (self.headers > 0 && !joinable(frame)) {
+        if !self.is_open || frame.len() < self.headers {
             return false;
         }
         let payload = &frame[self.headers..];
@@ -370,16 +374,11 @@ impl Joined {
         true
     }
 
-    /// Whether a datagram is of the flow of those in the buffer.
+    /// Whether a frame is a datagram of the flow of those in the buffer, which are [`joinable`].
     fn continues(&self, frame: &[u8], buffer: &[u8]) -> bool {
-        // All headers but lengths and the checksum of the IPv4 header must be the same.
-        let first = &buffer[VNET..VNET + HEADERS];
-        let same = |range: Range<usize>| first[range.clone()] == frame[range];
-        if !(same(0..IP + 2) && same(IP + 4..IP + 10) && same(IP + 12..UDP + 4)) {
-            return false;
-        }
+        let first = &buffer[VNET..VNET + HEADERS + self.size];
         // Where several sockets share a port, the first datagram decides which of them gets all.
-        buffer[VNET..VNET + HEADERS + self.size].get(FLOW) == frame.get(FLOW)
+        has_headers_of(frame, first) && has_lengths(frame) && first.get(FLOW) == frame.get(FLOW)
     }
 
     /// Where the frame is in the buffer.
@@ -434,15 +433,47 @@ pub(crate) fn discarded() -> Vec<u8> {
 
 /// Whether a frame is one UDP datagram over IPv4 without options, tags, padding and checksum.
 pub(crate) fn joinable(frame: &[u8]) -> bool {
-    let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
-    frame.len() > HEADERS
+    let word = |at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
+    has_lengths(frame)
         && word(12) == 0x0800
         && frame[IP] == 0x45
-        && word(IP + 2) == frame.len() - IP
         && word(IP + 6) & 0x3fff == 0
         && frame[IP + 9] == PROTOCOL_UDP
+}
+
+/// Whether the lengths in the headers of a UDP datagram over IPv4 are the frame's, and there is no checksum.
+fn has_lengths(frame: &[u8]) -> bool {
+    let word = |at: usize| usize::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    frame.len() > HEADERS
+        && word(IP + 2) == frame.len() - IP
         && word(UDP + 4) == frame.len() - UDP
         && word(UDP + UDP_CHECKSUM) == 0
+}
+
+/// Ones for each byte of a flow's headers that is the same in all its frames: all but the lengths, and the checksum
+/// of the IPv4 header.
+const SAME: [u8; HEADERS] = {
+    let mut same = [u8::MAX; HEADERS];
+    let lengths = [IP + 2, IP + 10, UDP + 4, UDP + UDP_CHECKSUM];
+    let mut at = 0;
+    while at < lengths.len() {
+        (same[lengths[at]], same[lengths[at] + 1]) = (0, 0);
+        at += 1;
+    }
+    same
+};
+
+/// Whether two frames have the headers of the same flow. In words of 16 bytes, of which the last two overlap: this is
+/// done for each frame.
+fn has_headers_of(frame: &[u8], first: &[u8]) -> bool {
+    let Some((frame, first)) = frame.first_chunk::<HEADERS>().zip(first.first_chunk()) else {
+        return false;
+    };
+    let word = |bytes: &[u8; HEADERS], at: usize| {
+        u128::from_ne_bytes(*bytes[at..].first_chunk().expect("within the headers"))
+    };
+    let differs = |at| (word(frame, at) ^ word(first, at)) & word(&SAME, at);
+    (differs(0) | differs(16) | differs(HEADERS - 16)) == 0
 }
 
 #[cfg(test)]

@@ -57,26 +57,26 @@ impl Port {
                 self.io.flush()?;
                 return Ok(false);
             }
-            if !self.held && !core.transmit(now_us, self.number, &mut self.frame) {
-                self.io.flush()?;
-                return Ok(core.queue_depth(self.number) > 0);
-            }
-            self.held = true;
-            match self.io.send(&self.frame) {
-                Ok(true) => {
-                    self.held = false;
-                    self.shaper.sent(now, self.frame.len());
-                }
+            let Self { number, io, frame, held, .. } = self;
+            let (length, sent) = if *held {
+                (frame.len(), io.send(frame))
+            } else {
+                let next = core.transmit_with(now_us, *number, frame, |frame| io.send(frame));
+                let Some(next) = next else {
+                    self.io.flush()?;
+                    return Ok(core.queue_depth(self.number) > 0);
+                };
+                next
+            };
+            *held = matches!(sent, Ok(false));
+            match sent {
+                Ok(true) => self.shaper.sent(now, length),
                 Ok(false) => return Ok(false),
                 // A frame that the medium can never carry is the program's fault, not the port's.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                    self.held = false;
                     tracing::debug!(port = self.number, %error, "frame cannot be sent");
                 }
-                Err(error) => {
-                    self.held = false;
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             }
         }
         self.io.flush()?;

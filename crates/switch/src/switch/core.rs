@@ -67,6 +67,15 @@ pub(crate) struct Core {
     now_us: u64,
 }
 
+/// A packet that leaves by a port.
+#[derive(Clone, Copy)]
+enum Left {
+    /// As the frame of the call.
+    Alone,
+    /// A replica, as the frame of the shared packet with this number; it has not left that yet.
+    Shared(u32),
+}
+
 /// The packet that multicast replicas are made of.
 enum Original<'p> {
     /// They are copies of it.
@@ -258,15 +267,55 @@ impl Core {
 
     /// See [`super::Switch::transmit`].
     pub(crate) fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
-        // A packet may leave a mirrored copy of itself in the queue; copies of copies are for another call.
-        for _ in 0..2 * self.queue_depth(port) {
-            match self.step_egress(now_us, port, frame) {
-                Some(true) => return true,
-                Some(false) => {}
-                None => break,
+        let left = self.next_left(now_us, port, frame);
+        if let Some(Left::Shared(place)) = left {
+            self.copy_shared(place, frame);
+            self.pool.replica_left(place);
+        }
+        left.is_some()
+    }
+
+    /// The same without a copy: `send` gets the frame. If it returns false, the frame is in `spare` then.
+    /// Returns the frame's length, and what `send` returned.
+    pub(crate) fn transmit_with<E>(
+        &mut self,
+        now_us: u64,
+        port: u16,
+        spare: &mut Vec<u8>,
+        send: impl FnOnce(&[u8]) -> Result<bool, E>,
+    ) -> Option<(usize, Result<bool, E>)> {
+        match self.next_left(now_us, port, spare)? {
+            Left::Alone => Some((spare.len(), send(spare))),
+            Left::Shared(place) => {
+                let frame = self.pool.shared_mut(place).map_or(&[][..], |it| it.memo.frame());
+                let (length, sent) = (frame.len(), send(frame));
+                if matches!(sent, Ok(false)) {
+                    self.copy_shared(place, spare);
+                }
+                self.pool.replica_left(place);
+                Some((length, sent))
             }
         }
-        false
+    }
+
+    /// The next packet of a port's queue that leaves.
+    fn next_left(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<Left> {
+        // A packet may leave a mirrored copy of itself in the queue; copies of copies are for another call.
+        for _ in 0..2 * self.queue_depth(port) {
+            let left = self.step_egress(now_us, port, frame)?;
+            if left.is_some() {
+                return left;
+            }
+        }
+        None
+    }
+
+    /// The frame of a replica that leaves.
+    fn copy_shared(&mut self, place: u32, frame: &mut Vec<u8>) {
+        frame.clear();
+        if let Some(shared) = self.pool.shared_mut(place) {
+            frame.extend_from_slice(shared.memo.frame());
+        }
     }
 
     /// See [`super::Switch::run_pending`].
@@ -284,7 +333,11 @@ impl Core {
                 self.step_egress(now_us, port, &mut frame);
             }
             self.step_recirculation(now_us);
-            if self.step_egress(now_us, cpu_port, &mut frame) == Some(true) {
+            if let Some(Some(left)) = self.step_egress(now_us, cpu_port, &mut frame) {
+                if let Left::Shared(place) = left {
+                    self.copy_shared(place, &mut frame);
+                    self.pool.replica_left(place);
+                }
                 if self.packets_in.len() < self.config.queue_limit {
                     self.packets_in.push_back(std::mem::take(&mut frame));
                 } else {
@@ -597,11 +650,11 @@ impl Core {
         }
     }
 
-    /// Processes one packet of a port's queue: `Some(true)` if it leaves as `frame`, `Some(false)`
-    /// if it was dropped or recirculated, `None` if the queue was empty.
-    fn step_egress(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<bool> {
+    /// Processes one packet of a port's queue: `Some(None)` if it was dropped or recirculated, `None` if the
+    /// queue was empty.
+    fn step_egress(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<Option<Left>> {
         let (queued, deq_qdepth) = self.queues.pop(port)?;
-        let Some(active) = &mut self.active else { return Some(false) };
+        let Some(active) = &mut self.active else { return Some(None) };
         let pipeline = active.pipeline_mut();
         let waited = now_us.saturating_sub(queued.enq_time_us);
         let input = EgressInput {
@@ -626,16 +679,20 @@ impl Core {
                 (slot, outcome)
             }
             Held::Shared(place) => {
-                let Some(shared) = self.pool.shared_mut(place) else { return Some(false) };
+                let Some(shared) = self.pool.shared_mut(place) else { return Some(None) };
                 let Shared { slot, memo, .. } = shared;
                 let packet = &mut slot.packet;
-                if let Some(outcome) = pipeline.egress_shared(packet, memo, &input, frame) {
+                if let Some(outcome) = pipeline.egress_shared(packet, memo, &input) {
+                    let length = memo.frame().len();
+                    if self.leaves(port, outcome, length) {
+                        return Some(Some(Left::Shared(place)));
+                    }
                     self.pool.replica_left(place);
-                    return Some(self.leaves(port, outcome, frame.len()));
+                    return Some(None);
                 }
                 let mut own = self.pool.take(pipeline);
                 let Some(Shared { slot, memo, .. }) = self.pool.shared_mut(place) else {
-                    return Some(false);
+                    return Some(None);
                 };
                 let outcome = pipeline.egress_apart(&mut slot.packet, memo, &mut own.packet, frame);
                 self.pool.replica_left(place);
@@ -652,20 +709,20 @@ impl Core {
                 false => What::Sent { port, frame: frame.clone() },
             });
             self.put(slot);
-            return Some(self.leaves(port, outcome, frame.len()));
+            return Some(self.leaves(port, outcome, frame.len()).then_some(Left::Alone));
         }
         if self.recirculating.len() >= self.config.recirculation_limit {
             self.statistics.recirculation_drops += 1;
             self.record(trace, || What::RecirculationLimit);
             self.put(slot);
-            return Some(false);
+            return Some(None);
         }
         self.record(trace, || What::Recirculated);
         self.statistics.recirculated += 1;
         slot.port = port;
         std::mem::swap(&mut slot.frame, frame);
         self.recirculating.push_back(slot);
-        Some(false)
+        Some(None)
     }
 
     /// Counts a packet that is dropped or leaves by a port. Returns whether it leaves.

@@ -11,6 +11,10 @@ use crate::messages::BATCH;
 use crate::port::{DEVICE_RETRY, Statistics};
 use crate::segments::{Cut, Joined, Unusable};
 
+mod buffers;
+
+use buffers::Buffers;
+
 /// Buffers per system call if each may hold many frames.
 pub(crate) const SUPER_BATCH: usize = 8;
 
@@ -30,7 +34,7 @@ pub(crate) trait Arrival: Copy {
 /// What has arrived. `A` describes a buffer.
 #[derive(Debug)]
 pub(crate) struct Incoming<A> {
-    buffers: Box<[u8]>,
+    buffers: Buffers,
     stride: usize,
     arrivals: [A; BATCH],
     /// Number of buffers that are used, at most [`BATCH`].
@@ -46,7 +50,7 @@ impl<A: Arrival> Incoming<A> {
     /// Room for `slots` buffers of `stride` bytes.
     pub(crate) fn new(slots: usize, stride: usize, nothing: A) -> Self {
         Self {
-            buffers: vec![0; stride * slots].into(),
+            buffers: Buffers::new(stride * slots),
             stride,
             arrivals: [nothing; BATCH],
             slots,
@@ -71,6 +75,21 @@ impl<A: Arrival> Incoming<A> {
         mut fetch: impl FnMut(&mut [u8], usize, &mut [A]) -> io::Result<usize>,
         open: impl Fn(&mut [u8], A) -> Result<Cut, Unusable>,
     ) -> io::Result<usize> {
+        let received = self.receive_some(max, statistics, sink, &mut fetch, open);
+        if !self.is_waiting() {
+            self.buffers.give_back();
+        }
+        received
+    }
+
+    fn receive_some(
+        &mut self,
+        max: usize,
+        statistics: &mut Statistics,
+        sink: &mut dyn FnMut(&[u8]),
+        fetch: &mut impl FnMut(&mut [u8], usize, &mut [A]) -> io::Result<usize>,
+        open: impl Fn(&mut [u8], A) -> Result<Cut, Unusable>,
+    ) -> io::Result<usize> {
         let (mut looked_at, mut delivered, mut drained) = (0, 0, false);
         while looked_at < max {
             if self.next == self.count {
@@ -78,7 +97,7 @@ impl<A: Arrival> Incoming<A> {
                     break;
                 }
                 let wanted = (max - looked_at).min(self.slots);
-                let batch = fetch(&mut self.buffers, self.stride, &mut self.arrivals[..wanted]);
+                let batch = fetch(self.buffers.get(), self.stride, &mut self.arrivals[..wanted]);
                 (self.next, self.count) = match batch {
                     Ok(count) => {
                         drained = count < wanted;
@@ -115,7 +134,7 @@ impl<A: Arrival> Incoming<A> {
         open: &impl Fn(&mut [u8], A) -> Result<Cut, Unusable>,
     ) -> Result<usize, usize> {
         let Some(arrival) = self.arrivals.get(self.next) else { return Ok(0) };
-        let buffer = &mut self.buffers[self.next * self.stride..][..self.stride];
+        let buffer = &mut self.buffers.get()[self.next * self.stride..][..self.stride];
         let mut cut = match self.cut.take().map_or_else(|| open(buffer, *arrival), Ok) {
             Ok(cut) => cut,
             Err(Unusable) => {
@@ -174,7 +193,7 @@ const RETRY: Duration = Duration::from_secs(10);
 /// What was not sent.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
-    buffers: Box<[u8]>,
+    buffers: Buffers,
     stride: usize,
     /// The contents of the buffers.
     joined: [Joined; BATCH],
@@ -207,7 +226,7 @@ impl Outgoing {
     fn with(slots: usize, stride: usize, put: fn(&[u8], usize, &mut [u8]) -> Joined) -> Self {
         Self {
             put,
-            buffers: vec![0; stride * slots].into(),
+            buffers: Buffers::new(stride * slots),
             stride,
             joined: [Joined::NONE; BATCH],
             slots,
@@ -225,7 +244,7 @@ impl Outgoing {
     pub(crate) fn push(&mut self, frame: &[u8], longest_joined: usize) -> bool {
         let longest_joined = if self.alone_since.is_none() { longest_joined } else { 0 };
         if self.end > self.first {
-            let last = &mut self.buffers[(self.end - 1) * self.stride..][..self.stride];
+            let last = &mut self.buffers.get()[(self.end - 1) * self.stride..][..self.stride];
             if self.joined[self.end - 1].append(frame, last) {
                 return true;
             }
@@ -233,7 +252,7 @@ impl Outgoing {
         if self.end == self.slots {
             return false;
         }
-        let place = &mut self.buffers[self.end * self.stride..][..self.stride];
+        let place = &mut self.buffers.get()[self.end * self.stride..][..self.stride];
         self.joined[self.end] = (self.put)(frame, longest_joined, place);
         self.end += 1;
         true
@@ -251,7 +270,7 @@ impl Outgoing {
             (self.alone_since, self.refusals) = (None, REFUSALS - 1);
         }
         while self.first < self.end {
-            let buffers = self.buffers.chunks_exact_mut(self.stride).zip(&self.joined);
+            let buffers = self.buffers.get().chunks_exact_mut(self.stride).zip(&self.joined);
             match send(&mut buffers.take(self.end).skip(self.first)) {
                 Ok(count) => {
                     let taken = &self.joined[self.first..self.first + count];
@@ -343,6 +362,7 @@ impl Outgoing {
     fn rewind(&mut self) {
         if self.first == self.end {
             (self.first, self.end) = (0, 0);
+            self.buffers.give_back();
             self.obstacle = Obstacle::None;
         }
     }
