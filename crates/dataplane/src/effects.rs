@@ -245,7 +245,7 @@ pub(crate) struct Sharing {
     pub(crate) compare: Vec<Slot>,
 }
 
-/// Most slots that are saved for each replica. A copy of the packet is as cheap if egress writes more.
+/// Most slots that are restored after each replica. A copy of the packet is as cheap if egress writes more.
 const MOST_SAVED: usize = 64;
 
 impl Sharing {

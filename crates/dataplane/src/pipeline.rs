@@ -166,9 +166,9 @@ impl Pipeline {
     }
 
     /// [`Self::egress`] for a replica on a packet that it shares with others
-    /// ([`Packet::become_shared`]). The packet is as before afterwards; `memo` has the frame, and may save
-    /// work for the next replica: clear it for another packet. `None` if the replica needs storage of its
-    /// own for what follows: then call [`Self::egress_apart`] next.
+    /// ([`Packet::become_shared`]). The packet is as before afterwards; `memo` has the frame, unless the
+    /// replica is dropped, and may save work for the next one: clear it for another packet. `None` if the
+    /// replica needs storage of its own for what follows: then call [`Self::egress_apart`] next.
     pub fn egress_shared(
         &mut self,
         packet: &mut Packet,

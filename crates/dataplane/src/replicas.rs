@@ -22,6 +22,7 @@ impl Memo {
     pub fn clear(&mut self) {
         self.valid = false;
         self.is_saved = false;
+        self.frame.clear();
     }
 
     /// Saves what each replica finds.
@@ -39,7 +40,7 @@ impl Memo {
         }
     }
 
-    /// The frame of the replica that left last.
+    /// The frame of the last replica, if it was not dropped.
     #[must_use]
     pub fn frame(&self) -> &[u8] {
         &self.frame

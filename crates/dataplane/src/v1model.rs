@@ -142,10 +142,9 @@ impl Passes {
         input: &EgressInput,
     ) -> Option<Egress> {
         memo.save(self.sharing.as_ref()?, &packet.state);
-        // Controls write nothing.
-        let mut nowhere = std::mem::take(&mut self.nowhere);
-        memo.length = self.run_egress(engine, packet, input, &mut nowhere);
-        self.nowhere = nowhere;
+        let mut nothing = Vec::new();
+        memo.length = self.run_egress(engine, packet, input, &mut nothing);
+        debug_assert!(nothing.is_empty(), "only deparsers write");
         let Self { entries, intrinsics: meta, sharing, .. } = self;
         let sharing = sharing.as_ref()?;
         let state = &mut packet.state;

@@ -75,15 +75,16 @@ pub(super) struct Exact {
     one: Map<u64>,
     two: Map<[u64; 2]>,
     many: Map<Box<[u64]>>,
-    /// The last key that a packet had, and what was found: the next packet often has the same. The key is
-    /// empty after a change.
+    /// The last key that a packet had, and what was found: the next packet often has the same. One word or
+    /// several, as the table has. None after a change.
+    recent_one: Option<(u64, Option<u32>)>,
     recent: Vec<u64>,
     recent_number: Option<u32>,
 }
 
 impl Exact {
     pub(super) fn insert(&mut self, key: &[u64], number: u32) {
-        self.recent.clear();
+        self.forget();
         match key {
             [word] => self.one.insert(*word, number),
             &[first, second] => self.two.insert([first, second], number),
@@ -92,7 +93,7 @@ impl Exact {
     }
 
     pub(super) fn remove(&mut self, key: &[u64]) {
-        self.recent.clear();
+        self.forget();
         match key {
             [word] => self.one.remove(word),
             &[first, second] => self.two.remove(&[first, second]),
@@ -108,12 +109,19 @@ impl Exact {
     /// [`find_one`](Self::find_one) for a packet.
     #[inline]
     pub(super) fn find_one_again(&mut self, key: u64) -> Option<u32> {
-        if self.recent.first() != Some(&key) {
-            self.recent_number = self.find_one(key);
-            self.recent.clear();
-            self.recent.push(key);
+        match self.recent_one {
+            Some((same, number)) if same == key => number,
+            _ => {
+                let number = self.find_one(key);
+                self.recent_one = Some((key, number));
+                number
+            }
         }
-        self.recent_number
+    }
+
+    fn forget(&mut self) {
+        self.recent_one = None;
+        self.recent.clear();
     }
 
     /// [`find`](Self::find) for a packet. Keys are never empty.

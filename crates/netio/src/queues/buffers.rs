@@ -2,9 +2,14 @@
 //!
 //! A switch's thread receives from each of its ports in turn, and then sends to each. With buffers of their
 //! own, the ports would need a multiple of what the processor's second-level cache holds, and each copy would go to
-//! memory. So a socket has buffers only while there are frames in them, and takes those that were used last.
+//! memory. So a socket has buffers only while there are frames in them, and takes those that were used last. A
+//! thread keeps a limited number of them until it ends.
 
 use std::cell::RefCell;
+
+/// Most buffers that a thread keeps: more than it has sockets that wait at the same time. Sockets that were closed, or
+/// are emptied by another thread than the one that fills them, leave no more behind.
+const MOST: usize = 32;
 
 thread_local! {
     /// What no socket of the thread uses, the last used at the end.
@@ -35,7 +40,12 @@ impl Buffers {
     pub(super) fn give_back(&mut self) {
         if let Some(memory) = self.memory.take() {
             // Without thread-local storage, which is so when the thread ends, it is freed.
-            let _ = FREE.try_with(|free| free.borrow_mut().push(memory));
+            let _ = FREE.try_with(|free| {
+                let mut free = free.borrow_mut();
+                if free.len() < MOST {
+                    free.push(memory);
+                }
+            });
         }
     }
 }
@@ -47,4 +57,52 @@ fn take(size: usize) -> Box<[u8]> {
         Some(free.remove(at))
     });
     reused.ok().flatten().unwrap_or_else(|| vec![0; size].into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> Vec<usize> {
+        FREE.with_borrow(|free| free.iter().map(|memory| memory.len()).collect())
+    }
+
+    /// In a thread of its own, because of what other tests leave behind.
+    #[test]
+    fn what_was_used_last_is_used_next_by_those_of_its_size() {
+        let test = || {
+            let [mut one, mut two] = [Buffers::new(100), Buffers::new(100)];
+            let mut other = Buffers::new(200);
+            let [first, second] = [one.get().as_ptr(), two.get().as_ptr()];
+            assert!(first != second, "both are in use");
+            assert_eq!(one.get().as_ptr(), first, "until it is given back");
+            one.get()[7] = 9;
+            one.give_back();
+            one.give_back();
+            assert_eq!(kept(), [100], "once");
+            assert_eq!(other.get().len(), 200);
+            two.give_back();
+            other.give_back();
+            assert_eq!(one.get().as_ptr(), second);
+            assert_eq!((two.get().as_ptr(), two.get()[7]), (first, 9));
+            assert_eq!(kept(), [200]);
+            // A closed socket's memory is freed.
+            drop((one, two));
+            assert_eq!(kept(), [200]);
+        };
+        std::thread::spawn(test).join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_keeps_a_limited_number() {
+        let test = || {
+            let mut many: Vec<Buffers> = (0..2 * MOST).map(|_| Buffers::new(10)).collect();
+            for buffers in &mut many {
+                buffers.get();
+            }
+            many.iter_mut().for_each(Buffers::give_back);
+            assert_eq!(kept().len(), MOST);
+        };
+        std::thread::spawn(test).join().unwrap();
+    }
 }

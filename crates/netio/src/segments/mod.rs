@@ -545,6 +545,23 @@ pub(crate) mod tests {
         assert_eq!(buffers[1].0[..VNET], [0; VNET], "one frame needs no description");
     }
 
+    /// Whoever sends a buffer repeats the first one's headers for all.
+    #[test]
+    fn datagrams_that_differ_in_any_bit_of_their_headers_do_not_share_a_buffer() {
+        let frame = datagram(1, &[7; 300]);
+        for bit in 0..8 * HEADERS {
+            let mut other = frame.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            // The IPv4 checksum follows from the rest.
+            let shared = (IP + 10..IP + 12).contains(&(bit / 8));
+            let buffers = joined(&[frame.clone(), other]);
+            assert_eq!(buffers.len(), if shared { 1 } else { 2 }, "bit {bit}");
+        }
+        for length in [0, 14, HEADERS - 1, HEADERS] {
+            assert_eq!(joined(&[frame.clone(), frame[..length].to_vec()]).len(), 2, "{length}");
+        }
+    }
+
     #[test]
     fn a_buffer_holds_datagrams_of_one_job() {
         let frames: Vec<_> = [7, 7, 8, 8, 7].map(|job| datagram(1, &[job; 300])).into();

@@ -4,6 +4,7 @@ mod handover;
 mod traced;
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
 
 use tributary_dataplane::{
     Changed, Egress, EgressInput, IngressInput, Instance, Packet, Replication, TableEntry, Value,
@@ -68,11 +69,12 @@ pub(crate) struct Core {
 }
 
 /// A packet that leaves by a port.
-#[derive(Clone, Copy)]
+#[must_use]
 enum Left {
-    /// As the frame of the call.
+    /// With the frame of the call.
     Alone,
-    /// A replica, as the frame of the shared packet with this number; it has not left that yet.
+    /// A replica, with the frame of the shared packet with this number, which still counts it: whoever gets
+    /// this calls [`Pool::replica_left`].
     Shared(u32),
 }
 
@@ -267,16 +269,12 @@ impl Core {
 
     /// See [`super::Switch::transmit`].
     pub(crate) fn transmit(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
-        let left = self.next_left(now_us, port, frame);
-        if let Some(Left::Shared(place)) = left {
-            self.copy_shared(place, frame);
-            self.pool.replica_left(place);
-        }
-        left.is_some()
+        let kept = self.transmit_with(now_us, port, frame, |_| Ok::<_, Infallible>(false));
+        kept.is_some()
     }
 
-    /// The same without a copy: `send` gets the frame. If it returns false, the frame is in `spare` then.
-    /// Returns the frame's length, and what `send` returned.
+    /// The same without a copy: `send` gets the frame. If it returns false, the frame is in `spare`, to be sent
+    /// later. Returns the frame's length, and what `send` returned.
     pub(crate) fn transmit_with<E>(
         &mut self,
         now_us: u64,
@@ -287,10 +285,11 @@ impl Core {
         match self.next_left(now_us, port, spare)? {
             Left::Alone => Some((spare.len(), send(spare))),
             Left::Shared(place) => {
-                let frame = self.pool.shared_mut(place).map_or(&[][..], |it| it.memo.frame());
+                let frame = self.pool.shared_mut(place)?.memo.frame();
                 let (length, sent) = (frame.len(), send(frame));
                 if matches!(sent, Ok(false)) {
-                    self.copy_shared(place, spare);
+                    spare.clear();
+                    spare.extend_from_slice(frame);
                 }
                 self.pool.replica_left(place);
                 Some((length, sent))
@@ -310,14 +309,6 @@ impl Core {
         None
     }
 
-    /// The frame of a replica that leaves.
-    fn copy_shared(&mut self, place: u32, frame: &mut Vec<u8>) {
-        frame.clear();
-        if let Some(shared) = self.pool.shared_mut(place) {
-            frame.extend_from_slice(shared.memo.frame());
-        }
-    }
-
     /// See [`super::Switch::run_pending`].
     pub(crate) fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
         if !self.has_pending() {
@@ -330,14 +321,10 @@ impl Core {
                 break;
             }
             if let Some(port) = recirculation_port {
-                self.step_egress(now_us, port, &mut frame);
+                self.step_internal(now_us, port, &mut frame);
             }
             self.step_recirculation(now_us);
-            if let Some(Some(left)) = self.step_egress(now_us, cpu_port, &mut frame) {
-                if let Left::Shared(place) = left {
-                    self.copy_shared(place, &mut frame);
-                    self.pool.replica_left(place);
-                }
+            if self.step_internal(now_us, cpu_port, &mut frame) {
                 if self.packets_in.len() < self.config.queue_limit {
                     self.packets_in.push_back(std::mem::take(&mut frame));
                 } else {
@@ -650,8 +637,24 @@ impl Core {
         }
     }
 
-    /// Processes one packet of a port's queue: `Some(None)` if it was dropped or recirculated, `None` if the
-    /// queue was empty.
+    /// Processes one packet of the queue of a port without a link. Returns whether it leaves, as `frame`.
+    fn step_internal(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> bool {
+        match self.step_egress(now_us, port, frame).flatten() {
+            None => return false,
+            Some(Left::Alone) => {}
+            Some(Left::Shared(place)) => {
+                frame.clear();
+                if let Some(shared) = self.pool.shared_mut(place) {
+                    frame.extend_from_slice(shared.memo.frame());
+                }
+                self.pool.replica_left(place);
+            }
+        }
+        true
+    }
+
+    /// Processes one packet of a port's queue: `Some(Some(_))` if it leaves, `Some(None)` if it was dropped or
+    /// recirculated, `None` if the queue was empty.
     fn step_egress(&mut self, now_us: u64, port: u16, frame: &mut Vec<u8>) -> Option<Option<Left>> {
         let (queued, deq_qdepth) = self.queues.pop(port)?;
         let Some(active) = &mut self.active else { return Some(None) };

@@ -1,8 +1,10 @@
 //! The thread that moves frames, over memory links.
 
+use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tributary_netio::{FrameIo, memory};
+use tributary_netio::{FrameIo, Watch, memory};
 use tributary_switch::SwitchConfig;
 use tributary_switch::runtime::{Runtime, Stopped, SwitchHandle};
 
@@ -137,6 +139,110 @@ fn a_single_recirculating_packet_finishes() {
     let (handle, mut ports) = running(64, &[None, None]);
     send(&mut ports[0], &probe(RECIRCULATE, 255, 2, b"walk"));
     assert_eq!(seen(&receive(&mut ports[1], 1)[0]).passes, 256);
+    drop(handle);
+}
+
+/// What became of a frame that a port was to send.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fate {
+    Sent,
+    NoRoom,
+    Invalid,
+    Broken,
+}
+
+/// The frames that a port was given, in order.
+type Attempts = Vec<(Vec<u8>, Fate)>;
+
+/// A port that does not take all frames, and notes what it was given.
+struct Moody {
+    attempts: Arc<Mutex<Attempts>>,
+    /// Every so many attempts there is no room.
+    period: usize,
+}
+
+impl FrameIo for Moody {
+    fn receive(&mut self, _: usize, _: &mut dyn FnMut(&[u8])) -> io::Result<usize> {
+        Ok(0)
+    }
+
+    fn send(&mut self, frame: &[u8]) -> io::Result<bool> {
+        let mut attempts = self.attempts.lock().unwrap();
+        let fate = match attempts.len() + 1 {
+            57 => Fate::Broken,
+            count if count % self.period == 0 => Fate::NoRoom,
+            count if count % 13 == 0 => Fate::Invalid,
+            _ => Fate::Sent,
+        };
+        attempts.push((frame.to_vec(), fate));
+        match fate {
+            Fate::Sent => Ok(true),
+            Fate::NoRoom => Ok(false),
+            Fate::Invalid => Err(io::ErrorKind::InvalidInput.into()),
+            Fate::Broken => Err(io::ErrorKind::NetworkDown.into()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn watch(&mut self, watch: &mut Watch) -> io::Result<()> {
+        watch.due_in(Duration::from_micros(100));
+        Ok(())
+    }
+}
+
+/// Replicas share a packet and its frame, and one that waits for room must not lose it to others.
+#[test]
+fn replicas_leave_by_ports_that_have_no_room_or_fail() {
+    const FRAMES: u32 = 300;
+    let mut runtime = Runtime::new(SwitchConfig::default());
+    let (near, mut source) = memory::link(64, runtime.waker(), &Default::default());
+    runtime.add_port(1, Box::new(near), None);
+    let ports: Vec<_> = [(2, 2), (3, 3), (4, 7)]
+        .into_iter()
+        .map(|(port, period)| {
+            let attempts = Arc::new(Mutex::new(Attempts::new()));
+            let moody = Moody { attempts: Arc::clone(&attempts), period };
+            runtime.add_port(port, Box::new(moody), None);
+            attempts
+        })
+        .collect();
+    let (handle, _) = runtime.start().unwrap();
+    let program = forwarding(TRAFFIC);
+    let members = group(5, &[(2, 10), (3, 11), (4, 12)]);
+    handle
+        .control()
+        .call(|switch, _| {
+            switch.commit(program);
+            write(switch, insert(members)).unwrap();
+        })
+        .unwrap();
+    for i in 0..FRAMES {
+        send(&mut source, &probe(MULTICAST, 0, 5, &i.to_be_bytes()));
+    }
+    for (attempts, rid) in ports.iter().zip(10..) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let gone =
+            |attempts: &Attempts| attempts.iter().filter(|(_, fate)| *fate != Fate::NoRoom).count();
+        while gone(&attempts.lock().unwrap()) < FRAMES as usize {
+            assert!(Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let attempts = attempts.lock().unwrap();
+        let mut next = 0u32;
+        for (place, (frame, fate)) in attempts.iter().enumerate() {
+            assert_eq!((seen(frame).name, seen(frame).rid), (next.to_be_bytes().to_vec(), rid));
+            match fate {
+                Fate::NoRoom => assert_eq!(attempts[place + 1].0, *frame, "it is kept as it was"),
+                _ => next += 1,
+            }
+        }
+        assert_eq!(next, FRAMES, "each once");
+        let fates = [Fate::NoRoom, Fate::Invalid, Fate::Broken];
+        assert!(fates.into_iter().all(|fate| attempts.iter().any(|of| of.1 == fate)));
+    }
     drop(handle);
 }
 
