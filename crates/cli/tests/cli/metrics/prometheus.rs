@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use super::page::{Page, ask};
+use super::page::{Page, ask, try_ask};
 use crate::by_hand::DEADLINE;
 use crate::command::{JobFile, namespaces, root, text, tributary};
 
@@ -88,11 +88,16 @@ fn query(prometheus: SocketAddr, path: &str, good: impl Fn(&Value) -> bool) -> V
     while Instant::now() < deadline {
         if let Ok(stream) = TcpStream::connect(prometheus) {
             stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            if let Ok(answer) = serde_json::from_str::<Value>(&ask(stream, path, "*/*")) {
-                if good(&answer["data"]) {
-                    return answer["data"].clone();
+            // While it starts, it answers that it is not ready.
+            match try_ask(stream, path, "*/*") {
+                Ok(body) => {
+                    let answer: Value = serde_json::from_str(&body).unwrap();
+                    if good(&answer["data"]) {
+                        return answer["data"].clone();
+                    }
+                    last = answer;
                 }
-                last = answer;
+                Err(answer) => last = answer.into(),
             }
         }
         std::thread::sleep(Duration::from_millis(100));
