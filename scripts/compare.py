@@ -24,7 +24,12 @@ HEADINGS = ["program", "goodput, Gb/s", "of the first's", "workers, s per GB", "
 
 def main():
     own, options = split(sys.argv[1:])
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n")[0])
+    _, usage, description = __doc__.split("\n\n", 2)
+    parser = argparse.ArgumentParser(
+        usage=usage.removeprefix("usage: "),
+        description=description,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("job", metavar="JOB.toml", type=pathlib.Path)
     parser.add_argument("programs", metavar="PROGRAM", nargs="+", type=pathlib.Path)
@@ -75,8 +80,10 @@ def measure(program, job, options):
             raise Failed(f"{program} failed with status {done.returncode}: {why[-1]}")
         try:
             return of_report(json.loads(out.read_text()))
-        except (OSError, ValueError, LookupError) as error:
-            raise Failed(f"{program} wrote no report that can be compared: {error!r}") from error
+        except LookupError as error:
+            raise Failed(f"the report of {program} lacks {error}") from error
+        except (OSError, ValueError) as error:
+            raise Failed(f"{program} wrote no report that can be compared: {error}") from error
 
 
 def of_report(report):

@@ -16,6 +16,7 @@ case $(basename "$0") in
 broken) echo 'first line' >&2; echo 'error: no such job' >&2; exit 3 ;;
 silent) exit 0 ;;
 other) echo '{"jobs": []}' > "$4"; exit 0 ;;
+foreign) echo '{}' > "$4"; exit 0 ;;
 idle) echo '{"jobs": [{"goodput_gbps": 0, "workers": [{"measured": 0}]}], "switches": []}' > "$4"; exit 0 ;;
 esac
 speed=$(cat "$0.speed")
@@ -33,7 +34,7 @@ class Compare(unittest.TestCase):
         directory = tempfile.TemporaryDirectory()
         self.addCleanup(directory.cleanup)
         self.at = Path(directory.name)
-        failing = [(name, "0") for name in ["broken", "silent", "other", "idle"]]
+        failing = [(name, "0") for name in ["broken", "silent", "other", "foreign", "idle"]]
         for name, switch in [("old", "5.0"), ("new", "null"), *failing]:
             (self.at / name).write_text(PROGRAM.replace("SWITCH", switch))
             (self.at / name).chmod(0o755)
@@ -74,14 +75,15 @@ class Compare(unittest.TestCase):
         for program, why in [
             ("broken", "broken failed with status 3: error: no such job"),
             ("absent", "cannot run absent: No such file or directory"),
-            ("other", "other wrote no report that can be compared: ValueError('it has 0 jobs, and one is compared')"),
-            ("idle", "idle wrote no report that can be compared: ValueError('nothing was measured: the warm-up was all')"),
+            ("other", "other wrote no report that can be compared: it has 0 jobs, and one is compared"),
+            ("idle", "idle wrote no report that can be compared: nothing was measured: the warm-up was all"),
+            ("foreign", "the report of foreign lacks 'jobs'"),
         ]:
             done = self.compare("a.toml", "old", program)
             self.assertEqual(done.returncode, 1)
             self.assertEqual(done.stderr.splitlines()[-1], f"compare: {why}")
         done = self.compare("a.toml", "silent")
-        self.assertIn("compare: silent wrote no report that can be compared: FileNotFoundError", done.stderr)
+        self.assertIn("compare: silent wrote no report that can be compared: [Errno 2]", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
 
     def test_rounds_are_counted(self):

@@ -7,8 +7,8 @@
 
 use std::cell::RefCell;
 
-/// Most buffers that a thread keeps: more than it has sockets that wait at the same time. Sockets that were closed, or
-/// are emptied by another thread than the one that fills them, leave no more behind.
+/// Most buffers that a thread keeps. Without a limit, a thread that empties sockets which another thread fills would
+/// keep more and more of them.
 const MOST: usize = 32;
 
 thread_local! {
@@ -39,7 +39,7 @@ impl Buffers {
     #[inline]
     pub(super) fn give_back(&mut self) {
         if let Some(memory) = self.memory.take() {
-            // Without thread-local storage, which is so when the thread ends, it is freed.
+            // A thread that is ending has no list any more: the memory is freed.
             let _ = FREE.try_with(|free| {
                 let mut free = free.borrow_mut();
                 if free.len() < MOST {

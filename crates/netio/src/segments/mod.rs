@@ -545,7 +545,7 @@ pub(crate) mod tests {
         assert_eq!(buffers[1].0[..VNET], [0; VNET], "one frame needs no description");
     }
 
-    /// Whoever sends a buffer repeats the first one's headers for all.
+    /// The first datagram's headers are those of all datagrams in the buffer.
     #[test]
     fn datagrams_that_differ_in_any_bit_of_their_headers_do_not_share_a_buffer() {
         let frame = datagram(1, &[7; 300]);

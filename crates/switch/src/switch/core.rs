@@ -73,8 +73,8 @@ pub(crate) struct Core {
 enum Left {
     /// With the frame of the call.
     Alone,
-    /// A replica, with the frame of the shared packet with this number, which still counts it: whoever gets
-    /// this calls [`Pool::replica_left`].
+    /// A replica. Its frame is that of the shared packet with this number, which counts the replica until
+    /// [`Pool::replica_left`] is called.
     Shared(u32),
 }
 
