@@ -263,6 +263,16 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "PACKETS", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) queue_capacity: u32,
+    /// Queues of each port: a packet joins that of its `standard_metadata.priority`, and higher ones leave first.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u8).range(1..=8))]
+    pub(crate) priority_queues: u8,
+    /// Rate at which a port sends at most, such as 2=10Mb/s; repeat for each.
+    #[arg(long = "rate", value_name = "N=RATE")]
+    pub(crate) rates: Vec<String>,
+    /// Capture the frames of all ports in a new file, for Wireshark.
+    #[arg(long, value_name = "FILE.pcapng")]
+    pub(crate) capture: Option<PathBuf>,
     /// Execution engine. All produce the same packets.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) engine: EngineKind,
@@ -270,8 +280,8 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS))]
     pub(crate) threads: u16,
-    /// Settings for TNA programs that P4Runtime cannot express, in a file of STF commands: metadata of
-    /// ports, exclusion ids, the packet generator.
+    /// Settings for TNA programs that P4Runtime cannot express, in a file of STF commands: metadata and
+    /// loopback of ports, exclusion ids, deflection, the packet generator.
     #[arg(long, value_name = "FILE")]
     pub(crate) tofino: Option<PathBuf>,
     /// Compile-time constant of the program, such as VALUES=256.

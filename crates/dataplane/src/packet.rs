@@ -136,6 +136,8 @@ pub struct Packet {
     pub(crate) resubmitted: [u8; 8],
     /// Whether the packet leaves its queue unchanged.
     pub(crate) bypass_egress: bool,
+    /// Whether the packet goes to another queue if its own has no room (TNA).
+    pub(crate) deflect_on_drop: bool,
     pub(crate) requests: Requests,
 }
 
@@ -155,6 +157,7 @@ impl Packet {
             class_of_service: 0,
             resubmitted: [0; 8],
             bypass_egress: false,
+            deflect_on_drop: false,
             requests: Requests::default(),
             shape,
         }
@@ -179,6 +182,7 @@ impl Packet {
         self.preserved_list = other.preserved_list;
         self.resubmitted = other.resubmitted;
         self.bypass_egress = other.bypass_egress;
+        self.deflect_on_drop = other.deflect_on_drop;
     }
 
     /// Becomes the packet that multicast replicas share, as if each were a copy.
@@ -303,6 +307,12 @@ impl Packet {
         self.priority
     }
 
+    /// Whether the program asks for it to go to another queue if its own has no room (TNA).
+    #[must_use]
+    pub fn deflects_on_drop(&self) -> bool {
+        self.deflect_on_drop
+    }
+
     /// Sets its class of service, which PSA shows to egress.
     pub fn set_class_of_service(&mut self, class: u8) {
         self.class_of_service = class;
@@ -350,7 +360,9 @@ impl Packet {
         self.payload.extend_from_slice(header);
         self.payload.extend_from_slice(frame);
         self.length = u32::try_from(self.payload.len()).unwrap_or(u32::MAX);
+        self.ingress_length = self.length;
         self.bypass_egress = false;
+        self.deflect_on_drop = false;
         self.requests.clear();
     }
 

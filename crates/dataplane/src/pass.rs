@@ -104,6 +104,10 @@ pub struct EgressInput {
     pub deq_qdepth: u32,
     /// Microseconds that it spent in the queue.
     pub deq_timedelta: u32,
+    /// The first copy with its replication id that the replication engine made of its packet (TNA).
+    pub first: bool,
+    /// Its own queue had no room: this is the queue for such packets (TNA).
+    pub deflected: bool,
 }
 
 /// The program's decisions at the end of egress.

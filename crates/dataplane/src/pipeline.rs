@@ -352,6 +352,13 @@ impl Pipeline {
         }
     }
 
+    /// Puts a port into loopback mode: what leaves it arrives on it again (TNA).
+    pub fn set_loopback(&mut self, port: u16) {
+        if let Passes::Tna(passes) = &mut self.passes {
+            passes.set_loopback(port);
+        }
+    }
+
     /// Number of elements of a counter, register or meter array.
     #[must_use]
     pub fn array_size(&self, array: ExternId) -> Option<u64> {

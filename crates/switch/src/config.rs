@@ -1,6 +1,6 @@
 //! Configuration of a switch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tributary_dataplane::{
     EngineKind, PSA_CPU_PORT, PSA_RECIRCULATION_PORT, RECIRCULATION_PORT, psa_port_number,
@@ -94,9 +94,19 @@ impl SwitchConfig {
         }
     }
 
+    /// The ports whose frames arrive again, for programs of an architecture.
+    pub(crate) fn recirculation_ports(
+        &self,
+        architecture: Architecture,
+    ) -> impl Iterator<Item = u16> {
+        let loopback = (architecture == Architecture::Tna).then_some(&self.tofino.loopback);
+        let loopback = loopback.into_iter().flatten().copied();
+        self.recirculation_port_of(architecture).into_iter().chain(loopback)
+    }
+
     /// Ports without a link that exist for programs of an architecture.
     pub(crate) fn internal_ports(&self, architecture: Architecture) -> impl Iterator<Item = u16> {
-        let recirculation = self.recirculation_port_of(architecture);
+        let recirculation = self.recirculation_ports(architecture);
         std::iter::once(self.cpu_port_of(architecture)).chain(recirculation)
     }
 
@@ -135,6 +145,10 @@ pub struct TofinoConfig {
     pub port_metadata: BTreeMap<u16, [u8; PORT_METADATA_BYTES]>,
     /// The ports of each level-2 exclusion id.
     pub exclusions: BTreeMap<u16, Vec<u16>>,
+    /// Ports in loopback mode besides the recirculation port: what leaves them arrives on them again.
+    pub loopback: BTreeSet<u16>,
+    /// The port for packets whose own queue has no room, if they ask for it (`deflect_on_drop`).
+    pub deflection: Option<u16>,
     /// The applications of the packet generator.
     pub generator: Vec<Application>,
 }
@@ -169,6 +183,7 @@ impl TofinoConfig {
         }
         let ports = self.port_metadata.keys().copied();
         let ports = ports.chain(self.exclusions.values().flatten().copied());
+        let ports = ports.chain(self.loopback.iter().copied()).chain(self.deflection);
         let mut ports = ports.chain(self.generator.iter().map(|app| app.port));
         match ports.find(|&port| usize::from(port) >= PORT_COUNT) {
             Some(port) => Err(format!("port {port} does not exist: ports have 9 bits")),

@@ -145,6 +145,9 @@ impl Forwarding {
         for (&port, &bytes) in &config.port_metadata {
             self.pipeline.set_port_metadata(port, bytes);
         }
+        for &port in &config.loopback {
+            self.pipeline.set_loopback(port);
+        }
         for (&id, ports) in &config.exclusions {
             self.set_exclusion(id, ports.iter().copied());
         }

@@ -19,6 +19,8 @@ pub(crate) struct Group {
     pub(crate) replicas: Vec<Replica>,
     /// The controller's metadata.
     pub(crate) metadata: Vec<u8>,
+    /// Which replicas are the first with their instance.
+    first: Vec<bool>,
 }
 
 /// All groups by number; 0 means no group.
@@ -28,6 +30,19 @@ pub(crate) struct Groups {
     /// Excluded ports by exclusion id: a packet with that id gets no replicas of its own
     /// replication id on them.
     exclusions: BTreeMap<u16, BTreeSet<u16>>,
+}
+
+impl Group {
+    pub(crate) fn new(replicas: Vec<Replica>, metadata: Vec<u8>) -> Self {
+        let mut seen = BTreeSet::new();
+        let first = replicas.iter().map(|replica| seen.insert(replica.instance)).collect();
+        Self { replicas, metadata, first }
+    }
+
+    /// Its replicas, each with whether it is the first with its instance.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = (&Replica, bool)> {
+        self.replicas.iter().zip(self.first.iter().copied())
+    }
 }
 
 impl Groups {

@@ -15,12 +15,28 @@ use crate::trace::Loss;
 pub(crate) struct Queued {
     pub(crate) held: Held,
     pub(crate) rid: u16,
-    pub(crate) instance: Instance,
+    pub(crate) origin: Origin,
     pub(crate) enq_time_us: u64,
     /// The queue's depth before it, in the architecture's unit.
     pub(crate) enq_qdepth: u32,
     /// The depth that it adds.
     units: u32,
+}
+
+/// How a packet came into a queue.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) instance: Instance,
+    /// The first copy with its replication id.
+    pub(crate) first: bool,
+    /// It was to go to a queue that had no room.
+    pub(crate) deflected: bool,
+}
+
+impl From<Instance> for Origin {
+    fn from(instance: Instance) -> Self {
+        Self { instance, ..Self::default() }
+    }
 }
 
 /// What a queue needs to know of a packet.
@@ -126,13 +142,26 @@ impl Queues {
         }
     }
 
+    /// The port for a packet that was refused: the one that is wanted for it, if its own queue was full and this
+    /// one has room.
+    pub(crate) fn deflection(
+        &mut self,
+        wanted: Option<u16>,
+        loss: Loss,
+        size: Size,
+        statistics: &mut SwitchStatistics,
+    ) -> Option<u16> {
+        let port = wanted.filter(|_| loss == Loss::QueueFull)?;
+        self.refusal(port, size, statistics).is_none().then_some(port)
+    }
+
     /// Appends a packet to a queue that has room.
     pub(crate) fn push(
         &mut self,
         to: Replica,
         held: Held,
         size: Size,
-        instance: Instance,
+        origin: impl Into<Origin>,
         now_us: u64,
     ) {
         let port = to.port;
@@ -144,7 +173,7 @@ impl Queues {
         queue.packets.push_back(Queued {
             held,
             rid: to.instance,
-            instance,
+            origin: origin.into(),
             enq_time_us: now_us,
             enq_qdepth,
             units,

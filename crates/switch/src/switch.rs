@@ -262,6 +262,18 @@ impl Switch {
         self.cores_mut().for_each(|core| core.set_port_metadata(port, bytes));
     }
 
+    /// Puts a port of a TNA program into loopback mode, also for later programs: what leaves it arrives on it
+    /// again.
+    pub fn set_loopback(&mut self, port: u16) {
+        self.cores_mut().for_each(|core| core.set_loopback(port));
+    }
+
+    /// Sets the port to which packets go whose own queue has no room, if a TNA program asks for it
+    /// (`deflect_on_drop`), also for later programs.
+    pub fn set_deflection(&mut self, port: u16) {
+        self.cores_mut().for_each(|core| core.set_deflection(port));
+    }
+
     /// Adds an application of the packet generator, also for later programs. Its timer starts now.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! `tributary switch`: a P4 program over network interfaces.
 
+mod ports;
 mod traces;
 
 use std::ffi::OsStr;
@@ -9,24 +10,24 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tributary_base::program::{self, stop_flag};
-use tributary_embedded::share;
 use tributary_embedded::switches::{Reader, Switches};
 use tributary_endpoint::driver::faults;
 use tributary_metrics::Metrics;
 use tributary_model::{End, Scenario, SwitchId};
 use tributary_netio::FrameIo;
-use tributary_netio::device::{Config, Device};
+use tributary_netio::device::Device;
 use tributary_netio::interface::Interface;
 use tributary_p4::Sources;
 use tributary_run::fabric::{LastWords, QueueReport};
 use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
 use tributary_switch::stf::Script;
-use tributary_switch::{Forwarding, SwitchConfig, TofinoConfig};
+use tributary_switch::{Forwarding, SwitchConfig, SwitchStatistics, TofinoConfig};
 
 use crate::args::SwitchArgs;
+use ports::Capture;
 use traces::Traces;
 
 /// Runs a switch until Ctrl-C or SIGTERM.
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let mut runtime = Runtime::new(SwitchConfig {
         device_id: args.device_id,
         queue_limit: args.queue_capacity as usize,
+        priority_queues: usize::from(args.priority_queues),
         engine: args.engine,
         cores: args.threads,
         tofino: match &args.tofino {
@@ -57,13 +59,24 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
         ..SwitchConfig::default()
     });
     let mut traces = Traces::new(args, program.as_ref())?;
-    let ports = parse_ports(&args.ports)?;
-    for (&(number, _), parts) in ports.iter().zip(open(args, &ports)?) {
-        let part = |(part, device)| match &faults {
-            Some(faults) => faults.around(number, part, device),
-            None => Ok(Box::new(device) as Box<dyn FrameIo>),
+    let ports = ports::parse(&args.ports)?;
+    let rates = ports::rates(&args.rates, &ports)?;
+    let devices = ports::open(args, &ports)?;
+    // Begun when all else is open, so that an error leaves no empty file.
+    let capture = args.capture.as_ref().map(|path| Capture::start(path, &ports)).transpose()?;
+    for (at, (&(number, _), parts)) in ports.iter().zip(devices).enumerate() {
+        let part = |(part, device)| {
+            let io = match &faults {
+                Some(faults) => faults.around(number, part, device)?,
+                None => Box::new(device) as Box<dyn FrameIo>,
+            };
+            Ok(match &capture {
+                Some(capture) => capture.tap(at, io),
+                None => io,
+            })
         };
-        runtime.add_parts(number, (0..).zip(parts).map(part).collect::<Result<_>>()?, None);
+        let parts = (0..).zip(parts).map(part).collect::<Result<_>>()?;
+        runtime.add_parts(number, parts, rates.get(&number).copied());
     }
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
@@ -87,8 +100,10 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     }
     program::ready();
     let mut links = Links::of(&ports);
+    let mut queues = MissingQueues::default();
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
         links.watch(handle.control());
+        queues.watch(handle.control(), args.priority_queues);
         std::thread::sleep(Duration::from_millis(20));
         if let Some(Err(error)) = traces.as_mut().map(|traces| traces.look(handle.control())) {
             tracing::warn!("{error:#}; no more packets are traced");
@@ -102,25 +117,12 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     server.stop()?;
     let report = handle.stop();
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
-    tell(args, statistics);
-    Ok(())
-}
-
-/// Opens the interface of each port, once for each thread.
-fn open(args: &SwitchArgs, ports: &[(u16, &str)]) -> Result<Vec<Vec<Device>>> {
-    let configs: Vec<Config> =
-        ports.iter().map(|(_, interface)| Config::switch_port(*interface)).collect();
-    let threads = usize::from(args.threads);
-    if threads == 1 {
-        let devices = Device::open_all(args.io, &configs)?;
-        return Ok(devices.into_iter().map(|device| vec![device]).collect());
-    }
-    let open = |config| Device::open_group(args.io, config, threads, share());
-    configs.iter().map(open).collect::<Result<_, _>>().context("--threads")
+    tell(args, statistics, &report.switch);
+    capture.map_or(Ok(()), |capture| capture.finish())
 }
 
 /// Prints what the queues counted.
-fn tell(args: &SwitchArgs, statistics: QueueReport) {
+fn tell(args: &SwitchArgs, statistics: QueueReport, switch: &SwitchStatistics) {
     if args.json_statistics {
         let words = LastWords { statistics };
         tributary_base::say!(
@@ -133,6 +135,44 @@ fn tell(args: &SwitchArgs, statistics: QueueReport) {
             statistics.longest,
             statistics.drops
         );
+        let lost = [
+            (switch.no_such_port, "for a port that the switch does not have"),
+            (switch.no_such_queue, "of a priority whose queue the ports do not have"),
+            (switch.no_such_group, "for a multicast group that does not exist"),
+            (switch.no_such_session, "for a clone session that does not exist"),
+        ];
+        for (packets, what) in lost.into_iter().filter(|(packets, _)| *packets > 0) {
+            tributary_base::say!("{packets} packets or copies dropped {what}");
+        }
+    }
+}
+
+/// Interval of asking for packets that no queue takes.
+const QUEUES: Duration = Duration::from_secs(1);
+
+/// Warns, once, of packets with a priority whose queue the ports do not have.
+#[derive(Default)]
+struct MissingQueues {
+    next: Option<Instant>,
+    told: bool,
+}
+
+impl MissingQueues {
+    fn watch(&mut self, control: &Control, queues: u8) {
+        if self.told || self.next.is_some_and(|next| Instant::now() < next) {
+            return;
+        }
+        self.next = Some(Instant::now() + QUEUES);
+        let lost = control.call(|switch, _| switch.statistics().no_such_queue).unwrap_or_default();
+        if lost > 0 {
+            self.told = true;
+            tracing::warn!(
+                packets = lost,
+                queues,
+                "packets have a priority whose queue the ports do not have, and are dropped: \
+                 give their number as --priority-queues"
+            );
+        }
     }
 }
 
@@ -199,30 +239,6 @@ fn tofino(path: &Path) -> Result<TofinoConfig> {
     let wrong = |what: String| anyhow::anyhow!("{}:{what}", path.display());
     let script = Script::parse(&text).map_err(|error| wrong(error.to_string()))?;
     script.tofino().map_err(|failure| wrong(failure.to_string()))
-}
-
-/// Parses ports and interfaces, which must be unique.
-fn parse_ports(texts: &[String]) -> Result<Vec<(u16, &str)>> {
-    let mut ports: Vec<(u16, &str)> = Vec::with_capacity(texts.len());
-    for text in texts {
-        let (number, interface) = parse_port(text)?;
-        if ports.iter().any(|&(known, at)| known == number || at == interface) {
-            bail!("--port {text}: the port or the interface is taken; give each port its own");
-        }
-        ports.push((number, interface));
-    }
-    Ok(ports)
-}
-
-/// `N@IFACE`.
-fn parse_port(text: &str) -> Result<(u16, &str)> {
-    let parsed = text.split_once('@').and_then(|(number, interface)| {
-        let number = number.parse().ok().filter(|number| (1..510).contains(number))?;
-        (!interface.is_empty()).then_some((number, interface))
-    });
-    parsed.with_context(|| {
-        format!("--port {text}: write PORT@INTERFACE with a port from 1 to 509, such as 1@eth0")
-    })
 }
 
 /// `HOST:PORT` or `unix:PATH`.

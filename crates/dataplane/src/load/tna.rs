@@ -10,16 +10,12 @@ use crate::pass::Entries;
 use crate::tna::metadata::{Gress, Intrinsics};
 
 /// Requests that the engine does not support. Writing zero requests nothing.
-const NOT_WRITTEN: &[(&str, &str)] = &[
-    ("ig_tm_md.deflect_on_drop", "deflection of dropped packets"),
+const UNSUPPORTED: &[(&str, &str)] = &[
     ("eg_dprsr_md.coalesce_flush", "coalesced mirroring"),
     ("eg_dprsr_md.coalesce_length", "coalesced mirroring"),
     ("eg_oport_md.capture_tstamp_on_tx", "time stamps of the port"),
     ("eg_oport_md.update_delay_on_tx", "time stamps of the port"),
 ];
-
-/// Metadata that the engine does not provide.
-const NOT_READ: &[(&str, &str)] = &[("eg_intr_md.egress_rid_first", "which replica is the first")];
 
 impl Loader<'_> {
     /// Compiles the blocks of an architecture with parsers and deparsers in ingress and egress: their
@@ -75,6 +71,7 @@ pub(super) fn intrinsics(program: &Program, slots: &mut Slots) -> Intrinsics {
         mcast_grp_b: item("ig_tm_md.mcast_grp_b"),
         bypass_egress: item("ig_tm_md.bypass_egress"),
         copy_to_cpu: item("ig_tm_md.copy_to_cpu"),
+        deflect_on_drop: item("ig_tm_md.deflect_on_drop"),
         rid: item("ig_tm_md.rid"),
         level2_exclusion_id: item("ig_tm_md.level2_exclusion_id"),
         resubmit: slots.words(1),
@@ -91,14 +88,12 @@ pub(super) fn handles_errors(program: &Program) -> bool {
 
 /// Refuses requests that the engine would silently ignore.
 pub(super) fn check(program: &Program, at: &Place) -> Result<(), LoadError> {
-    for (list, access) in [(NOT_WRITTEN, Access::Write), (NOT_READ, Access::Read)] {
-        for (name, what) in list {
-            let Some(field) = program.intrinsic_field(name) else { continue };
-            let found = Use::find(program, field, access);
-            if found.found {
-                at.set(found.mark.and_then(|number| program.origins.statement(number)));
-                return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
-            }
+    for (name, what) in UNSUPPORTED {
+        let Some(field) = program.intrinsic_field(name) else { continue };
+        let found = Use::find(program, field, Access::Write);
+        if found.found {
+            at.set(found.mark.and_then(|number| program.origins.statement(number)));
+            return Err(LoadError::Intrinsic { name: (*name).to_owned(), what });
         }
     }
     Ok(())

@@ -26,13 +26,14 @@ pub(super) struct EgressIntrinsic {
     pub(super) deq_qdepth: u32,
     pub(super) deq_timedelta_us: u32,
     pub(super) rid: u16,
+    pub(super) rid_first: bool,
+    pub(super) deflected: bool,
     pub(super) length: u32,
 }
 
 impl EgressIntrinsic {
     /// `egress_intrinsic_metadata_t`. Depths and length saturate at the maximum of their fields;
-    /// times wrap. There is one queue per port, without congestion state, and no packet is
-    /// deflected.
+    /// times wrap. There is one queue per port, without congestion state.
     pub(super) fn bytes(self) -> [u8; 27] {
         let most = |value: u32, width| u64::from(value).min(mask(width));
         let mut bits = Bits::<27>::default();
@@ -49,10 +50,12 @@ impl EgressIntrinsic {
         bits.put(14, 0);
         bits.put(18, u64::from(self.deq_timedelta_us).wrapping_mul(1000) & mask(18));
         bits.put(16, u64::from(self.rid));
-        bits.put(7 + 1, 0); // padding, egress_rid_first
+        bits.put(7, 0);
+        bits.put(1, u64::from(self.rid_first));
         bits.put(3 + 5, 0); // padding, egress_qid
         bits.put(5 + 3, 0); // padding, egress_cos
-        bits.put(7 + 1, 0); // padding, deflection_flag
+        bits.put(7, 0);
+        bits.put(1, u64::from(self.deflected));
         bits.put(16, most(self.length, 16));
         bits.bytes
     }
@@ -96,6 +99,8 @@ mod tests {
             deq_qdepth: 2,
             deq_timedelta_us: 300,
             rid: 0xabcd,
+            rid_first: true,
+            deflected: true,
             length: 100_000,
         };
         #[rustfmt::skip]
@@ -108,7 +113,7 @@ mod tests {
             // 300 µs are 300 000 ns, of which 18 bits hold the remainder modulo 262 144.
             0, 0, 0x93, 0xe0,
             0xab, 0xcd,
-            0, 0, 0, 0,
+            0x01, 0, 0, 0x01,
             0xff, 0xff,
         ];
         assert_eq!(all.bytes(), expected);

@@ -12,6 +12,7 @@ pub(crate) struct Intrinsics {
     pub(crate) mcast_grp_b: Item,
     pub(crate) bypass_egress: Item,
     pub(crate) copy_to_cpu: Item,
+    pub(crate) deflect_on_drop: Item,
     pub(crate) rid: Item,
     pub(crate) level2_exclusion_id: Item,
     /// Whether the ingress deparser requested another pass.

@@ -22,6 +22,9 @@ use crate::slot::Item;
 /// The port whose outgoing frames arrive on the same port again.
 pub const RECIRCULATION_PORT: u16 = 68;
 
+/// Bytes of a frame's check sequence, which a Tofino counts and this switch does not see.
+const CHECK_SEQUENCE_BYTES: u32 = 4;
+
 /// Bit of `drop_ctl`: no unicast, multicast or resubmission.
 const DROP: u64 = 0b001;
 /// Bit of `drop_ctl`: no copy to the controller's port.
@@ -38,6 +41,8 @@ pub(crate) struct Passes {
     handles_errors: bool,
     /// The metadata of each port that has any, in the order of ports.
     port_metadata: Vec<(u16, [u8; 8])>,
+    /// Ports in loopback mode, in their order.
+    loopback: Vec<u16>,
     /// The parser's input bytes.
     input: Vec<u8>,
     /// Output of blocks without a deparser: always empty.
@@ -47,7 +52,15 @@ pub(crate) struct Passes {
 impl Passes {
     pub(crate) fn new(entries: Entries, intrinsics: Intrinsics, handles_errors: bool) -> Self {
         let (port_metadata, input, nowhere) = Default::default();
-        Self { entries, intrinsics, handles_errors, port_metadata, input, nowhere }
+        let loopback = vec![RECIRCULATION_PORT];
+        Self { entries, intrinsics, handles_errors, port_metadata, loopback, input, nowhere }
+    }
+
+    /// Puts a port into loopback mode.
+    pub(crate) fn set_loopback(&mut self, port: u16) {
+        if let Err(at) = self.loopback.binary_search(&port) {
+            self.loopback.insert(at, port);
+        }
     }
 
     /// Sets the metadata of a port.
@@ -74,6 +87,7 @@ impl Passes {
             port_metadata,
             input: bytes,
             nowhere,
+            loopback: _,
         } = self;
         let resubmitted = input.instance == Instance::Resubmitted;
         bytes.clear();
@@ -90,6 +104,7 @@ impl Passes {
         packet.set(meta.ingress.global_tstamp, nanoseconds(input.time_us));
         packet.set(meta.ucast_egress_port, u64::from(DROP_PORT));
         let length = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        packet.ingress_length = length;
         let mut io = Io::arriving(bytes, length, nowhere);
         if let Flow::Error(code) = engine.run(entries.ingress_parser, &mut packet.state, &mut io) {
             if !*handles_errors {
@@ -129,6 +144,7 @@ impl Passes {
             copies.exclusion = get(meta.level2_exclusion_id) as u16;
         }
         packet.bypass_egress = get(meta.bypass_egress) != 0;
+        packet.deflect_on_drop = get(meta.deflect_on_drop) != 0;
         packet.length = u32::try_from(packet.payload.len()).unwrap_or(u32::MAX);
         let verdict = match copies {
             Replication { unicast: None, groups: [0, 0], to_cpu: false, .. } => Verdict::Drop,
@@ -166,10 +182,10 @@ impl Passes {
         input: &EgressInput,
         frame: &mut Vec<u8>,
     ) -> Egress {
-        let Self { entries, intrinsics: meta, input: bytes, nowhere, .. } = self;
+        let Self { entries, intrinsics: meta, loopback, input: bytes, nowhere, .. } = self;
         frame.clear();
-        // A recirculated frame leaves by the recirculation port.
-        let sent = Egress { drop: false, recirculate: input.port == RECIRCULATION_PORT };
+        let recirculate = loopback.binary_search(&input.port).is_ok();
+        let sent = Egress { drop: false, recirculate };
         // Those of ingress are done, also if there is no egress.
         packet.requests.clear();
         if packet.bypass_egress {
@@ -185,7 +201,9 @@ impl Passes {
             deq_qdepth: input.deq_qdepth,
             deq_timedelta_us: input.deq_timedelta,
             rid: input.rid,
-            length,
+            rid_first: input.first,
+            deflected: input.deflected,
+            length: packet.ingress_length.saturating_add(CHECK_SEQUENCE_BYTES),
         };
         bytes.extend_from_slice(&intrinsic.bytes());
         bytes.extend_from_slice(&packet.payload);

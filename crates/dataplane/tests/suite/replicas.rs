@@ -85,6 +85,7 @@ fn replica() -> impl Strategy<Value = EgressInput> {
             enq_qdepth,
             deq_qdepth,
             deq_timedelta: 1,
+            ..EgressInput::default()
         },
     )
 }

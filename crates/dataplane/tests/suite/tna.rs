@@ -202,13 +202,14 @@ fn intrinsic_metadata_has_the_switchs_values() {
         enq_qdepth: 600_000,
         deq_qdepth: 2,
         deq_timedelta: 10,
+        ..EgressInput::default()
     };
     let mut out = Vec::new();
     pipeline.egress(&mut packet, &input, &mut out);
     assert_eq!((out[1], &out[2..4]), (44, &[0, 5][..]));
     let rid = u32::from(200_000_u32 as u16);
-    // A depth saturates at the field's maximum.
-    assert_eq!(words(&out), [7_000 + 0x7_ffff, 7_000 + 2 + 16 + rid + 30_000 + 10_000 + 20_000]);
+    // A depth saturates at the field's maximum. The length has the check sequence.
+    assert_eq!(words(&out), [7_000 + 0x7_ffff, 7_000 + 2 + 16 + 4 + rid + 30_000 + 10_000 + 20_000]);
     assert_eq!(out[12..], *b"tail");
     // Sixteen bytes take one cell of a queue, 81 take two.
     assert_eq!(packet.queue_units(), 1);
@@ -609,15 +610,10 @@ fn mirrored_copies_and_messages_wait_for_the_switch() {
 #[test]
 fn unsupported_features_are_refused_by_name() {
     let refused = |parts: Parts<'_>| parts.try_load().unwrap_err().to_string();
-    let error = refused(Parts { ingress: "tm.deflect_on_drop = 1;", ..Parts::default() });
-    assert!(error.contains("`ig_tm_md.deflect_on_drop`"), "{error}");
-    let fine = Parts { ingress: "tm.deflect_on_drop = 0;", ..Parts::default() };
+    let error = refused(Parts { egress: "dprsr.coalesce_flush = 1;", ..Parts::default() });
+    assert!(error.contains("`eg_dprsr_md.coalesce_flush`"), "{error}");
+    let fine = Parts { egress: "dprsr.coalesce_flush = 0;", ..Parts::default() };
     assert!(fine.try_load().is_ok());
-    let error = refused(Parts {
-        egress: "if (eg.egress_rid_first == 1) { hdr.h.a = 1; }",
-        ..Parts::default()
-    });
-    assert!(error.contains("`eg_intr_md.egress_rid_first`"), "{error}");
     let error = refused(Parts {
         locals: "
             Hash<bit<8>>(HashAlgorithm_t.CRC8) hash;

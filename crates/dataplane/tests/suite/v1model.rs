@@ -125,6 +125,7 @@ fn seen_by_both(pipeline: &mut Pipeline, input: &IngressInput) -> Vec<u64> {
         enq_qdepth: (1 << 19) + 3,
         deq_qdepth: 2,
         deq_timedelta: 9,
+        ..EgressInput::default()
     };
     let mut out = Vec::new();
     pipeline.egress(&mut packet, &input, &mut out);

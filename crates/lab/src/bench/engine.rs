@@ -281,13 +281,9 @@ impl Bench {
             };
             let input = EgressInput {
                 port,
-                rid: 0,
-                instance: Instance::Normal,
                 time_us,
                 enq_time_us: time_us,
-                enq_qdepth: 0,
-                deq_qdepth: 0,
-                deq_timedelta: 0,
+                ..EgressInput::default()
             };
             pipeline.egress(&mut self.packet, &input, &mut self.out);
             black_box(&self.out);

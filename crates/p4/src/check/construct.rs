@@ -66,7 +66,8 @@ impl Checker<'_, '_> {
                     e.type_params.iter().map(|p| p.id).zip(given.iter().cloned()).collect();
                 let params = signature.as_ref().map_or(&[][..], |s| &s.params);
                 let args = self.generic_arguments(&e.name, params, &mut map, args, span)?;
-                let args = args.into_iter().filter_map(|a| a.value).collect();
+                let args: Vec<Expr> = args.into_iter().filter_map(|a| a.value).collect();
+                self.index_of_register(&e, &given, &args, &mut map, ty.span);
                 let ty = Type::Extern(e.clone(), given_types(&e, &given, &map));
                 Some(Construct { ty, block: None, args })
             }
@@ -75,6 +76,31 @@ impl Checker<'_, '_> {
                 None
             }
         }
+    }
+
+    /// A register action whose type of index is left open takes that of its register, as older compilers for Tofino
+    /// had it.
+    fn index_of_register(
+        &mut self,
+        e: &ExternType,
+        given: &[Type],
+        args: &[Expr],
+        map: &mut Substitution,
+        span: Span,
+    ) {
+        let ([_, open @ Type::Var(_), _], [register, ..]) = (given, args) else { return };
+        let Type::Extern(of, types) = &register.ty else { return };
+        if &*e.name != "RegisterAction" || &*of.name != "Register" || !open.is_open() {
+            return;
+        }
+        let (Some(param), Some(index)) = (e.type_params.get(1), types.get(1)) else { return };
+        map.insert(param.id, index.clone());
+        self.reporter.warning(
+            span,
+            format!(
+                "the type of the index is left open, which p4c refuses: write `{index}`, the register's"
+            ),
+        );
     }
 
     fn construct_package(

@@ -226,7 +226,9 @@ impl Machine<'_, '_> {
             let undriven = half.is_none() && zero(&g.what);
             g.guard & guard == 0 || !(overridden || undriven)
         });
-        if list.iter().any(|g| g.guard & guard != 0) {
+        // One unit drives the output on both paths if the value is the same.
+        let again = |g: &Guarded<Sym>| half.is_none() && g.what == value;
+        if list.iter().any(|g| g.guard & guard != 0 && !again(g)) {
             return self.refuse(
                 "this is assigned twice on one path, which the stateful ALU cannot do in turn",
                 "assign it once on each path: put the first assignment into `else`",

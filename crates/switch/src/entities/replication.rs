@@ -48,7 +48,7 @@ pub(super) fn write(
     let port_of = |number| config.port_of(architecture, number);
     let replicas =
         replicas(&port_of, &entry.replicas).map_err(|r| r.of(&format!("multicast group {id}")))?;
-    to.groups_mut().set(id, Group { replicas, metadata: entry.metadata.clone() });
+    to.groups_mut().set(id, Group::new(replicas, entry.metadata.clone()));
     Ok(())
 }
 

@@ -75,7 +75,7 @@ impl Script {
     }
 
     /// The settings of a switch for TNA programs, from a script of the commands `port_metadata`,
-    /// `exclusion` and `pktgen_…`.
+    /// `exclusion`, `loopback`, `deflect_on_drop` and `pktgen_…`.
     ///
     /// # Errors
     ///
@@ -90,13 +90,20 @@ impl Script {
                 Statement::Driver(DriverCommand::Exclusion { id, ports }) => {
                     config.exclusions.insert(*id, ports.clone());
                 }
+                Statement::Driver(DriverCommand::Loopback { ports }) => {
+                    config.loopback.extend(ports);
+                }
+                Statement::Driver(DriverCommand::Deflection { port }) => {
+                    config.deflection = Some(*port);
+                }
                 Statement::Driver(DriverCommand::Generate(application)) => {
                     config.generator.push(application.clone());
                     config.check().map_err(|reason| place.failure(reason))?;
                 }
                 _ => {
                     return Err(place.failure(
-                        "only port_metadata, exclusion and pktgen_… configure a switch for TNA",
+                        "only port_metadata, exclusion, loopback, deflect_on_drop and pktgen_… \
+                         configure a switch for TNA",
                     ));
                 }
             }
@@ -323,6 +330,8 @@ pub(crate) enum Replication {
 pub(crate) enum DriverCommand {
     PortMetadata { port: u16, metadata: [u8; PORT_METADATA_BYTES] },
     Exclusion { id: u16, ports: Vec<u16> },
+    Loopback { ports: Vec<u16> },
+    Deflection { port: u16 },
     Link { port: u16, up: bool },
     Generate(Application),
 }

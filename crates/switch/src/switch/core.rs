@@ -19,7 +19,7 @@ use crate::forwarding::Forwarding;
 use crate::generator::{Application, Generator};
 use crate::multicast::Replica;
 use crate::pool::{Held, Pool, Shared, Slot};
-use crate::queues::{Queues, Size};
+use crate::queues::{Origin, Queues, Size};
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::trace::{self, CopyOf, Loss, Traced, Tracing, What};
 
@@ -84,6 +84,12 @@ enum Original<'p> {
     Packet(&'p Packet),
     /// They share it.
     Shared(u32),
+}
+
+impl Original<'_> {
+    fn deflects_on_drop(&self) -> bool {
+        matches!(self, Self::Packet(packet) if packet.deflects_on_drop())
+    }
 }
 
 impl Core {
@@ -180,9 +186,9 @@ impl Core {
         self.active.as_ref().map_or(Architecture::V1model, Forwarding::architecture)
     }
 
-    /// The recirculation port, if the active program has one.
-    fn recirculation_port(&self) -> Option<u16> {
-        self.config.recirculation_port_of(self.architecture())
+    /// The ports of the active program whose frames arrive again.
+    fn recirculation_ports(&self) -> impl Iterator<Item = u16> {
+        self.config.recirculation_ports(self.architecture())
     }
 
     /// Brings what packets have changed at another core to this one.
@@ -210,6 +216,19 @@ impl Core {
         for forwarding in self.active.iter_mut().chain(&mut self.saved) {
             forwarding.pipeline_mut().set_port_metadata(port, bytes);
         }
+    }
+
+    /// Puts a port of a TNA program into loopback mode, also for later programs.
+    pub(super) fn set_loopback(&mut self, port: u16) {
+        self.config.tofino.loopback.insert(port);
+        for forwarding in self.active.iter_mut().chain(&mut self.saved) {
+            forwarding.pipeline_mut().set_loopback(port);
+        }
+    }
+
+    /// Sets the port for packets that a TNA program wants deflected, also for later programs.
+    pub(super) fn set_deflection(&mut self, port: u16) {
+        self.config.tofino.deflection = Some(port);
     }
 
     /// Adds an application of the packet generator, also for later programs.
@@ -315,12 +334,13 @@ impl Core {
             return false;
         }
         let mut frame = std::mem::take(&mut self.spare);
-        let (cpu_port, recirculation_port) = (self.cpu_port(), self.recirculation_port());
+        let cpu_port = self.cpu_port();
         for _ in 0..budget {
             if !self.has_pending() {
                 break;
             }
-            if let Some(port) = recirculation_port {
+            let waiting = self.recirculation_ports().find(|&port| self.queue_depth(port) > 0);
+            if let Some(port) = waiting {
                 self.step_internal(now_us, port, &mut frame);
             }
             self.step_recirculation(now_us);
@@ -340,7 +360,7 @@ impl Core {
     pub(crate) fn has_pending(&self) -> bool {
         !self.recirculating.is_empty()
             || self.queue_depth(self.cpu_port()) > 0
-            || self.recirculation_port().is_some_and(|port| self.queue_depth(port) > 0)
+            || self.recirculation_ports().any(|port| self.queue_depth(port) > 0)
     }
 
     /// The next frame for the controller.
@@ -428,7 +448,7 @@ impl Core {
             Verdict::Drop => self.put(slot),
             Verdict::Elsewhere(to) => self.hand_over_again(to, slot),
             Verdict::Unicast(port) => {
-                self.enqueue(now_us, slot, Replica { port, instance: 0 }, Instance::Normal);
+                self.enqueue(now_us, slot, Replica { port, instance: 0 }, Origin::default());
             }
             Verdict::Multicast(group) => {
                 let (size, copies) = (Size::of(&slot.packet), Replication::default());
@@ -461,7 +481,9 @@ impl Core {
                         copy.packet.copy_from(&slot.packet);
                         let to = Replica { port, instance: 0 };
                         copy.trace = self.record_copy(trace, why, to);
-                        self.enqueue(now_us, copy, to, Instance::Normal);
+                        // The replication engine makes the controller's copy, but not the packet's own.
+                        let first = why == CopyOf::ToController;
+                        self.enqueue(now_us, copy, to, Origin { first, ..Origin::default() });
                     }
                 }
                 self.put(slot);
@@ -470,14 +492,17 @@ impl Core {
     }
 
     /// Puts a packet into a queue, if it has room.
-    fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, to: Replica, instance: Instance) {
+    fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, mut to: Replica, mut origin: Origin) {
         let size = Size::of(&slot.packet);
         if let Some(loss) = self.queues.refusal(to.port, size, &mut self.statistics) {
             trace::lost(&mut self.tracing, slot.trace, CopyOf::Packet, Some(to.port), loss);
-            return self.put(slot);
+            let wanted = self.config.tofino.deflection.filter(|_| slot.packet.deflects_on_drop());
+            let room = self.queues.deflection(wanted, loss, size, &mut self.statistics);
+            let Some(port) = room else { return self.put(slot) };
+            (to.port, origin.deflected) = (port, true);
         }
         self.record(slot.trace, || What::Queued { port: to.port });
-        self.queues.push(to, Held::Own(slot), size, instance, now_us);
+        self.queues.push(to, Held::Own(slot), size, origin, now_us);
     }
 
     /// Makes a replica for each member of a group whose queue has room.
@@ -499,14 +524,19 @@ impl Core {
             trace::lost(tracing, trace, why, None, Loss::NoSuchGroup);
             return;
         };
-        for replica in &group.replicas {
+        for (replica, first) in group.copies() {
             if replica.instance == copies.rid && active.groups().excludes(copies, replica.port) {
                 trace::lost(tracing, trace, why, Some(replica.port), Loss::Excluded);
                 continue;
             }
-            if let Some(loss) = self.queues.refusal(replica.port, size, &mut self.statistics) {
-                trace::lost(tracing, trace, why, Some(replica.port), loss);
-                continue;
+            let mut to = *replica;
+            let mut origin = Origin { instance: Instance::Replication, first, deflected: false };
+            if let Some(loss) = self.queues.refusal(to.port, size, &mut self.statistics) {
+                trace::lost(tracing, trace, why, Some(to.port), loss);
+                let wanted = self.config.tofino.deflection.filter(|_| of.deflects_on_drop());
+                let room = self.queues.deflection(wanted, loss, size, &mut self.statistics);
+                let Some(port) = room else { continue };
+                (to.port, origin.deflected) = (port, true);
             }
             let held = match *of {
                 Original::Shared(place) => {
@@ -516,11 +546,11 @@ impl Core {
                 Original::Packet(packet) => {
                     let mut copy = self.pool.take(active.pipeline());
                     copy.packet.copy_from(packet);
-                    copy.trace = trace::copied(tracing, trace, why, *replica);
+                    copy.trace = trace::copied(tracing, trace, why, to);
                     Held::Own(copy)
                 }
             };
-            self.queues.push(*replica, held, size, Instance::Replication, now_us);
+            self.queues.push(to, held, size, origin, now_us);
         }
     }
 
@@ -663,12 +693,14 @@ impl Core {
         let input = EgressInput {
             port,
             rid: queued.rid,
-            instance: queued.instance,
+            instance: queued.origin.instance,
             time_us: now_us,
             enq_time_us: queued.enq_time_us,
             enq_qdepth: queued.enq_qdepth,
             deq_qdepth,
             deq_timedelta: u32::try_from(waited).unwrap_or(u32::MAX),
+            first: queued.origin.first,
+            deflected: queued.origin.deflected,
         };
         let (mut slot, outcome) = match queued.held {
             Held::Own(mut slot) => {

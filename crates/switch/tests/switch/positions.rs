@@ -45,7 +45,7 @@ V1Switch(P(), V(), I(), E(), V(), D()) main;
 }
 
 /// A program for TNA with these statements in the parser's and the control's bodies.
-fn tna(parser: &str, locals: &str, ingress: &str) -> String {
+fn tna(parser: &str, locals: &str, egress: &str) -> String {
     format!(
         "#include <core.p4>
 #include <tna.p4>
@@ -65,9 +65,7 @@ control I(inout H h, inout M m, in ingress_intrinsic_metadata_t ig,
           inout ingress_intrinsic_metadata_for_deparser_t dprsr,
           inout ingress_intrinsic_metadata_for_tm_t tm) {{
 {locals}
-    apply {{
-{ingress}
-    }}
+    apply {{ }}
 }}
 control ID(packet_out p, inout H h, in M m, in ingress_intrinsic_metadata_for_deparser_t d) {{
     apply {{ p.emit(h); }}
@@ -78,7 +76,11 @@ parser EP(packet_in p, out H h, out M m, out egress_intrinsic_metadata_t eg) {{
 control E(inout H h, inout M m, in egress_intrinsic_metadata_t eg,
           in egress_intrinsic_metadata_from_parser_t prsr,
           inout egress_intrinsic_metadata_for_deparser_t dprsr,
-          inout egress_intrinsic_metadata_for_output_port_t port) {{ apply {{ }} }}
+          inout egress_intrinsic_metadata_for_output_port_t port) {{
+    apply {{
+{egress}
+    }}
+}}
 control ED(packet_out p, inout H h, in M m, in egress_intrinsic_metadata_for_deparser_t d) {{
     apply {{ p.emit(h); }}
 }}
@@ -101,10 +103,10 @@ fn what_cannot_run_has_a_position() {
         (v1model(byte, two), 11, 11, "table `I.t`: more than one lpm key"),
         (v1model(byte, large), 11, 37, "`I.r` and the instances before it take more than 4096 MiB"),
         (
-            tna("", "", "        tm.deflect_on_drop = 1;"),
-            20,
+            tna("", "", "        dprsr.coalesce_flush = 1;"),
+            32,
             9,
-            "the program uses `ig_tm_md.deflect_on_drop`: deflection of dropped packets is not",
+            "the program uses `eg_dprsr_md.coalesce_flush`: coalesced mirroring is not",
         ),
         (
             tna("        sum.subtract({ h.h.a, 4w0 });", "", ""),

@@ -13,6 +13,9 @@ use crate::grpc::*;
 
 const TNA: &str = include_str!("programs/tna.p4");
 
+/// A program that shows what egress learns of copies.
+const COPIES: &str = include_str!("../stf/cases/tna_copies.p4");
+
 const UNICAST: u8 = 0;
 const GROUPS: u8 = 1;
 const RESUBMIT: u8 = 2;
@@ -28,6 +31,15 @@ fn probe(op: u8, left: u8, to: u16, second: u16, name: &[u8]) -> Vec<u8> {
     frame.extend_from_slice(&second.to_be_bytes());
     frame.resize(24, 0);
     frame.extend_from_slice(name);
+    frame
+}
+
+/// A packet of tna_copies.p4.
+fn copy(op: u8, to: u16, then: u16) -> Vec<u8> {
+    let mut frame = vec![op, 0];
+    frame.extend_from_slice(&to.to_be_bytes());
+    frame.extend_from_slice(&then.to_be_bytes());
+    frame.resize(12, 0);
     frame
 }
 
@@ -146,6 +158,51 @@ fn packets_recirculate_through_a_port() {
     assert_eq!((seen.from, seen.passes), (68, 6));
     assert_eq!(switch.statistics().recirculated, 5);
     assert!(!switch.has_pending());
+}
+
+#[test]
+fn ports_in_loopback_mode_have_no_cable_and_send_to_themselves() {
+    let tofino = TofinoConfig { loopback: [9].into(), ..TofinoConfig::default() };
+    let mut switch = switch(COPIES, SwitchConfig { tofino, ..SwitchConfig::default() });
+    switch.receive(0, 1, &copy(0, 9, 3));
+    assert!(switch.has_pending() && transmit(&mut switch, 0, 3).is_none());
+    settle(&mut switch);
+    // Two passes, the last from port 9.
+    let left = transmit(&mut switch, 0, 3).unwrap();
+    assert_eq!((left[1], &left[6..8]), (2, &[0, 9][..]));
+    assert!(!switch.has_pending());
+}
+
+#[test]
+fn packets_without_room_go_to_another_queue_if_they_ask_for_it() {
+    let config = |deflection| SwitchConfig {
+        queue_limit: 2,
+        tofino: TofinoConfig { deflection, ..TofinoConfig::default() },
+        ..SwitchConfig::default()
+    };
+    let flags = |switch: &mut Switch, port| {
+        let left = std::iter::from_fn(|| transmit(switch, 0, port));
+        left.map(|frame| frame[11]).collect::<Vec<u8>>()
+    };
+    // Two find room, and two more in the other queue: the fifth is lost.
+    let mut switch = switch(COPIES, config(Some(4)));
+    for _ in 0..5 {
+        switch.receive(0, 1, &copy(2, 2, 0));
+    }
+    assert_eq!((flags(&mut switch, 2), flags(&mut switch, 4)), (vec![0, 0], vec![1, 1]));
+    // So do replicas, but not packets that do not ask, nor those for a port that is not there.
+    write(&mut switch, insert(group(7, &[(2, 1), (3, 1)]))).unwrap();
+    for op in [1, 0, 0, 0] {
+        switch.receive(0, 1, &copy(op, if op == 1 { 7 } else { 2 }, 0));
+    }
+    switch.receive(0, 1, &copy(2, 77, 0));
+    let left = [2, 3, 4].map(|port| flags(&mut switch, port));
+    assert_eq!(left, [vec![0, 0], vec![0], vec![]]);
+    let mut without = self::switch(COPIES, config(None));
+    for _ in 0..5 {
+        without.receive(0, 1, &copy(2, 2, 0));
+    }
+    assert_eq!((flags(&mut without, 2), flags(&mut without, 4)), (vec![0, 0], vec![]));
 }
 
 #[test]

@@ -214,6 +214,25 @@ fn port_metadata_is_skipped_as_a_whole() {
 }
 
 #[test]
+fn an_index_type_left_open_is_the_registers_with_a_warning() {
+    let with = |index: &str| {
+        let locals = format!(
+            "Register<bit<32>, bit<6>>(64) r;
+            RegisterAction<bit<32>, {index}, bit<32>>(r) add = {{
+                void apply(inout bit<32> value, out bit<32> rv) {{ value = value + 1; rv = value; }}
+            }};"
+        );
+        compiles(&program("", &locals, "hdr.d.a = add.execute(3);"))
+    };
+    let (open, written) = (with("_"), with("bit<6>"));
+    let warnings: Vec<String> = open.warnings.iter().map(ToString::to_string).collect();
+    let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
+    assert!(warning.contains("write `bit<6>`, the register's"), "{warning}");
+    assert!(written.warnings.is_empty());
+    assert_eq!(format!("{:?}", ingress(&open.program)), format!("{:?}", ingress(&written.program)));
+}
+
+#[test]
 fn unmodelled_externs_are_rejected_by_name() {
     for (declaration, name) in [
         ("MathUnit<bit<32>>(MathOp_t.SQR, 1) c;", "MathUnit"),

@@ -241,6 +241,13 @@ pub(super) const SAMPLES: &[Sample] = &[
         Stricter("assigned twice"),
     ),
     // Outputs.
+    pair(
+        "one_flag_on_two_paths",
+        &[
+            "if (value.lo > 0) { value.lo = value.lo - 1; rv = 1; } if (value.hi != hdr.d.a) { value.hi = hdr.d.a; rv = 1; }",
+        ],
+        Fits,
+    ),
     word("old_value", &["rv = value; value = 0;"], Fits),
     word("new_value", &["value = hdr.d.a; rv = value;"], Fits),
     word("flag", &["rv = 0; if (value == hdr.d.a) { rv = 1; } value = hdr.d.a;"], Fits),

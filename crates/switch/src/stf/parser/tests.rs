@@ -71,10 +71,11 @@ fn every_command_is_read() {
                 mc_node_create 0 1 2 3\nmc_node_update 0 1\nmc_node_associate 1 0\n\
                 mc_node_dissociate 1 0\nmc_node_destroy 0\nmc_mgrp_destroy 1\nmirroring_add 1 2 64\n\
                 expect_digest d 1 0x2\nport_metadata 1 0011 22\nexclusion 1 2 3\nlink_down 1\n\
+                loopback 4 5\ndeflect_on_drop 6\n\
                 link_up 1\npktgen_once 0 5 1 2 00\npktgen_every 1 5 1 2 00\n\
                 pktgen_port_down 2 1 2 00\npktgen_recirculated 3 0xff 0xff 1 2 00 11\n\
                 lpf_set f 1 average 2 3 4\nlpf_set f e rate 2 3\nwred_set w 1 2 3 4 50\n";
-    assert_eq!(kinds(text).len(), 59);
+    assert_eq!(kinds(text).len(), 61);
     for name in super::names() {
         assert!(
             text.contains(&format!("{name}\n")) || text.contains(&format!("{name} ")),
@@ -148,13 +149,15 @@ proptest! {
 
 #[test]
 fn a_script_of_settings_configures_a_switch_for_tna() {
-    let text = "port_metadata 3 0102\nexclusion 5 1 2\npktgen_every 4 100 1 2 AB";
+    let text = "port_metadata 3 0102\nexclusion 5 1 2\nloopback 9 10\ndeflect_on_drop 4\n\
+                pktgen_every 4 100 1 2 AB";
     let config = Script::parse(text).unwrap().tofino().unwrap();
     assert_eq!(config.port_metadata.get(&3), Some(&[1, 2, 0, 0, 0, 0, 0, 0]));
     assert_eq!(config.exclusions.get(&5), Some(&vec![1, 2]));
+    assert_eq!((config.loopback, config.deflection), ([9, 10].into(), Some(4)));
     assert_eq!((config.generator[0].id, config.generator[0].packets), (4, 2));
     for (text, message) in [
-        ("exclusion 5 1\nwait", "2:1: only port_metadata, exclusion and pktgen_… configure"),
+        ("exclusion 5 1\nwait", "2:1: only port_metadata, exclusion, loopback,"),
         ("link_down 1", "1:1: only port_metadata"),
         ("pktgen_every 9 1 1 1 00", "1:1: application 9 of the generator does not exist"),
         ("pktgen_once 0 1 0 1 00", "1:1: application 0 of the generator has a number of batches"),

@@ -7,10 +7,12 @@ use super::{Operands, Result};
 use crate::stf::script::{DriverCommand, Filter, Statement};
 
 /// All of these commands.
-pub(super) const NAMES: [&str; 11] = [
+pub(super) const NAMES: [&str; 13] = [
     "expect_digest",
     "port_metadata",
     "exclusion",
+    "loopback",
+    "deflect_on_drop",
     "link_down",
     "link_up",
     "pktgen_once",
@@ -28,16 +30,23 @@ pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<St
         "port_metadata" => port_metadata(operands)?,
         "exclusion" => {
             let id = operands.small("an exclusion id")?;
-            let mut ports = Vec::new();
-            while operands.peek().is_some() {
-                ports.push(port(operands)?);
-            }
-            DriverCommand::Exclusion { id, ports }
+            DriverCommand::Exclusion { id, ports: ports(operands)? }
         }
+        "loopback" => DriverCommand::Loopback { ports: ports(operands)? },
+        "deflect_on_drop" => DriverCommand::Deflection { port: port(operands)? },
         "link_down" => DriverCommand::Link { port: port(operands)?, up: false },
         "link_up" => DriverCommand::Link { port: port(operands)?, up: true },
         _ => DriverCommand::Generate(application(command, operands)?),
     }))
+}
+
+/// All operands that follow.
+fn ports(operands: &mut Operands<'_>) -> Result<Vec<u16>> {
+    let mut ports = Vec::new();
+    while operands.peek().is_some() {
+        ports.push(port(operands)?);
+    }
+    Ok(ports)
 }
 
 fn port_metadata(operands: &mut Operands<'_>) -> Result<DriverCommand> {

@@ -18,6 +18,10 @@ impl Run {
                 let forwarding = forwarding.expect("a program was committed before the script ran");
                 forwarding.set_exclusion(*id, ports.iter().copied());
             }
+            DriverCommand::Loopback { ports } => {
+                ports.iter().for_each(|&port| self.switch.set_loopback(port));
+            }
+            DriverCommand::Deflection { port } => self.switch.set_deflection(*port),
             DriverCommand::Link { port, up } => {
                 self.outputs.next_packet();
                 self.switch.set_link(*port, *up);
