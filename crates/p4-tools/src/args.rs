@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tributary_p4::Architecture;
 use tributary_base::program::{Completions, ManualPages};
 
 /// Checks, tests, traces and describes P4_16 programs for v1model, PSA and TNA.
@@ -67,6 +68,10 @@ pub(crate) struct CheckArgs {
     /// One line for each error: FILE:LINE:COLUMN: error: MESSAGE, as editors read it.
     #[arg(long)]
     pub(crate) short: bool,
+    /// The architecture that the program must be for: v1model, tna or psa. It also defines the compiler's macro for
+    /// it: `__TARGET_BMV2__`, or `__TARGET_TOFINO__` as 1.
+    #[arg(long, value_name = "ARCHITECTURE")]
+    pub(crate) target: Option<Architecture>,
     /// Print the program after this pass: typed, ir, code. `list` says what each one shows.
     #[arg(long, value_name = "PASS")]
     pub(crate) dump: Option<String>,
@@ -229,7 +234,7 @@ pub(crate) enum TraceFormat {
     Json,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(crate) struct P4Args {
     /// The program.
     pub(crate) file: PathBuf,

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use prost::Message;
-use tributary_p4::{Compilation, Diagnostics, Options, Sources};
+use tributary_p4::{Architecture, Compilation, Diagnostic, Diagnostics, Options, Sources};
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::{Forwarding, Refusal};
 
@@ -26,11 +26,23 @@ use crate::args::{CheckArgs, InfoArgs, P4Args};
 /// If it has any.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let style = if args.short { Style::Lines } else { Style::of_stderr() };
+    let mut given = args.program.clone();
+    given.defines.extend(args.target.and_then(target_macro).map(str::to_owned));
     if let Some(pass) = &args.dump {
-        return dump::run(&args.program, pass, style);
+        return dump::run(&given, pass, style);
     }
-    let Compilation { program, p4info, .. } = compile_in(&args.program, true, style)?;
+    let Compilation { program, p4info, warnings } = compile_silently(&given, true, style)?;
     let file = &args.program.file;
+    if let (Some(target), Some(found)) = (args.target, program.architecture())
+        && target != found
+    {
+        style.show(&warnings);
+        bail!(
+            "{}: the program is for {found} (its `main` is a `{}`), not for {target}",
+            file.display(),
+            found.package()
+        );
+    }
     let summary = format!(
         "{}: no errors; {} tables, {} actions, {} externs",
         file.display(),
@@ -41,13 +53,33 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     // What a switch would refuse is an error, too.
     let config = ForwardingPipelineConfig { p4info: Some(p4info), ..Default::default() };
     match Forwarding::load(program, config) {
-        Ok(_) => tributary_base::program::print(&summary),
-        Err(Refusal { diagnostic: Some(error), .. }) => {
-            let mut errors = Diagnostics::default();
-            errors.push(*error);
-            fail(file, &errors, style)
+        Ok(_) => {
+            style.show(&warnings);
+            tributary_base::program::print(&summary)
         }
-        Err(refusal) => bail!("{}: {refusal}", file.display()),
+        Err(Refusal { diagnostic: Some(error), .. }) => {
+            // A warning at its place was about the same.
+            let place = |one: &Diagnostic| (one.file.clone(), one.line, one.column);
+            let mut all = Diagnostics::default();
+            for warning in warnings.iter().filter(|warning| place(warning) != place(&error)) {
+                all.push(warning.clone());
+            }
+            all.push(*error);
+            fail(file, &all, style)
+        }
+        Err(refusal) => {
+            style.show(&warnings);
+            bail!("{}: {refusal}", file.display())
+        }
+    }
+}
+
+/// The macro that compilers define for an architecture.
+fn target_macro(target: Architecture) -> Option<&'static str> {
+    match target {
+        Architecture::V1model => Some("__TARGET_BMV2__"),
+        Architecture::Tna => Some("__TARGET_TOFINO__=1"),
+        Architecture::Psa => None,
     }
 }
 
@@ -90,14 +122,19 @@ fn compile_marked(args: &P4Args) -> Result<Compilation> {
 }
 
 fn compile_in(args: &P4Args, marks: bool, style: Style) -> Result<Compilation> {
+    let compilation = compile_silently(args, marks, style)?;
+    style.show(&compilation.warnings);
+    Ok(compilation)
+}
+
+/// The same, but for the warnings of a program without errors.
+fn compile_silently(args: &P4Args, marks: bool, style: Style) -> Result<Compilation> {
     must_be_there(&args.file)?;
     let defines = parse_defines(&args.defines)?;
     let sources = sources(args);
     let options = Options { defines: &defines, marks };
-    let compilation = tributary_p4::compile(&sources, &args.file.display().to_string(), options)
-        .or_else(|diagnostics| fail(&args.file, &diagnostics, style))?;
-    style.show(&compilation.warnings);
-    Ok(compilation)
+    tributary_p4::compile(&sources, &args.file.display().to_string(), options)
+        .or_else(|diagnostics| fail(&args.file, &diagnostics, style))
 }
 
 /// How diagnostics are shown on standard error.

@@ -248,6 +248,13 @@ impl Parser<'_, '_> {
                 self.error(self.span(), message);
                 return Err(super::Failed);
             }
+            if self.kind() == Kind::LBrace && self.ahead(1) == Kind::Text {
+                let help = "this looks like p4c's output in JSON, which only BMv2 takes: give the \
+                            program's source";
+                let message = format!("expected a declaration, found {}", self.found());
+                self.reporter.error_help(self.span(), message, help);
+                return Err(super::Failed);
+            }
             return Err(self.unexpected("a declaration"));
         }
         let ty = self.type_ref()?;

@@ -1,8 +1,10 @@
 //! Packet tests of language features, one feature per file. Each `cases/*.p4` must pass with its
 //! `.stf` file. Cases without control-plane commands must also pass on BMv2 if BMv2 and p4c are on
 //! the PATH. Each `failures/*.stf` must fail for the reason stated in its first lines.
-//! `published/switchml.stf` is for a program of others, in a folder that `TRIBUTARY_SWITCHML_P4` names:
-//! `dev_root/p4` of the repository p4app-switchML.
+//!
+//! `published/*.stf` are for programs of others, which are not part of this repository. Their first lines name the
+//! repository with the commit, the program, folders of its include files, and constants. They run if
+//! `TRIBUTARY_P4_PROGRAMS` names a folder with clones of the repositories.
 //!
 //! ```text
 //! # program: actions.p4
@@ -18,7 +20,7 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use tributary_dataplane::EngineKind;
-use tributary_p4::{Options, Sources};
+use tributary_p4::{Compilation, Options, Sources};
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::Forwarding;
 use tributary_switch::stf::{Passed, Script};
@@ -48,20 +50,27 @@ fn main() -> ExitCode {
             bmv2::passes(&script).map_err(Failed::from)
         })
     });
-    let published = match std::env::var_os("TRIBUTARY_SWITCHML_P4") {
-        Some(folder) => vec![Trial::test("published::switchml", || {
-            let program = PathBuf::from(folder).join("switchml.p4");
-            run(&program, &Path::new(DIRECTORY).join("published/switchml.stf"))?;
-            Ok(())
-        })],
+    let published = match std::env::var_os("TRIBUTARY_P4_PROGRAMS").map(PathBuf::from) {
+        Some(folder) => {
+            let trial = |script: PathBuf| {
+                let (name, folder) = (format!("published::{}", stem(&script)), folder.clone());
+                Trial::test(name, move || runs_published(&folder, &script))
+            };
+            scripts("published").into_iter().map(trial).collect()
+        }
         None => {
             if !arguments.list {
-                eprintln!("skipped: TRIBUTARY_SWITCHML_P4 does not name SwitchML's dev_root/p4");
+                eprintln!("skipped: TRIBUTARY_P4_PROGRAMS does not name a folder of clones");
             }
             Vec::new()
         }
     };
-    let all = cases.chain(failures).chain(peers).chain(published).chain(hostile::trials());
+    let readable = scripts("published").into_iter().map(|script| {
+        let name = format!("readable::{}", stem(&script));
+        Trial::test(name, move || is_readable(&script).map_err(Failed::from))
+    });
+    let all = cases.chain(failures).chain(peers).chain(readable);
+    let all = all.chain(published).chain(hostile::trials());
     libtest_mimic::run(&arguments, all.collect()).exit_code()
 }
 
@@ -80,20 +89,70 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
+/// The values of a field of a script's first lines: `# what: value`.
+fn said<'a>(text: &'a str, what: &'a str) -> impl Iterator<Item = &'a str> {
+    text.lines().filter_map(move |line| {
+        line.strip_prefix("# ")?.strip_prefix(what)?.strip_prefix(": ")
+    })
+}
+
+/// Whether the test of a program of others can be read, without the program.
+fn is_readable(script: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(script).map_err(|error| error.to_string())?;
+    for what in ["repository", "program"] {
+        let count = said(&text, what).count();
+        if count != 1 {
+            return Err(format!("{count} lines `# {what}: …`, not one"));
+        }
+    }
+    let parsed = Script::parse(&text).map_err(|error| error.to_string())?;
+    if parsed.expectations() == 0 { Err("it expects nothing".into()) } else { Ok(()) }
+}
+
+/// Runs the test of a program of others.
+fn runs_published(folder: &Path, script: &Path) -> Result<(), Failed> {
+    let text = std::fs::read_to_string(script)?;
+    let program = said(&text, "program").next().ok_or("a line `# program: …` is missing")?;
+    let sources = said(&text, "include")
+        .fold(Sources::disk(), |sources, include| sources.search(folder.join(include)));
+    let defines: Vec<String> = said(&text, "define").map(str::to_owned).collect();
+    run(&Program { file: folder.join(program), sources, defines }, script)?;
+    Ok(())
+}
+
+/// A program and what its compilation needs.
+struct Program {
+    file: PathBuf,
+    sources: Sources,
+    defines: Vec<String>,
+}
+
+impl Program {
+    fn plain(file: PathBuf) -> Self {
+        Self { file, sources: Sources::disk(), defines: Vec::new() }
+    }
+
+    fn compile(&self, marks: bool) -> Result<Compilation, String> {
+        let defines = tributary_p4::defines(&self.defines)?;
+        let options = Options { defines: &defines, marks };
+        let name = self.file.display().to_string();
+        tributary_p4::compile(&self.sources, &name, options).map_err(|errors| errors.render(false))
+    }
+}
+
 fn passes(script: &Path) -> Result<(), Failed> {
-    let passed = run(&script.with_extension("p4"), script)?;
+    let passed = run(&Program::plain(script.with_extension("p4")), script)?;
     if passed.expectations == 0 { Err("nothing was expected of it".into()) } else { Ok(()) }
 }
 
 fn fails(script: &Path) -> Result<(), Failed> {
     let text = std::fs::read_to_string(script)?;
-    let said = |what: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(": "));
-        line.ok_or_else(|| format!("a line `{what}: …` is missing"))
+    let one = |what| {
+        said(&text, what).next().ok_or_else(|| format!("a line `# {what}: …` is missing"))
     };
-    let program = Path::new(DIRECTORY).join("cases").join(said("# program")?);
-    let reason = said("# reason")?;
-    match run(&program, script) {
+    let program = Path::new(DIRECTORY).join("cases").join(one("program")?);
+    let reason = one("reason")?;
+    match run(&Program::plain(program), script) {
         Err(got) if got == reason => Ok(()),
         Err(got) => {
             Err(format!("it failed for another reason\n  got: {got}\n  not: {reason}").into())
@@ -102,12 +161,10 @@ fn fails(script: &Path) -> Result<(), Failed> {
     }
 }
 
-fn run(program: &Path, script: &Path) -> Result<Passed, String> {
+fn run(program: &Program, script: &Path) -> Result<Passed, String> {
     let text = std::fs::read_to_string(script).map_err(|error| error.to_string())?;
     let script = Script::parse(&text).map_err(|error| error.to_string())?;
-    let name = program.display().to_string();
-    let compiled = tributary_p4::compile(&Sources::disk(), &name, &[]);
-    let compiled = compiled.map_err(|errors| errors.render(false))?;
+    let compiled = program.compile(false)?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
     let on = |engine| {
         let forwarding = Forwarding::load(compiled.program.clone(), config.clone());
@@ -120,14 +177,13 @@ fn run(program: &Path, script: &Path) -> Result<Passed, String> {
     if compiled != passed {
         return Err(format!("in machine code, it differs: {compiled:?}"));
     }
-    let traced = traced(&script, &name);
+    let traced = traced(&script, program);
     if traced == passed { passed } else { Err(format!("traced, it differs: {traced:?}")) }
 }
 
 /// Runs a test with all its packets traced.
-fn traced(script: &Script, name: &str) -> Result<Passed, String> {
-    let compiled = tributary_p4::compile(&Sources::disk(), name, Options::marked(&[]));
-    let compiled = compiled.map_err(|errors| errors.render(false))?;
+fn traced(script: &Script, program: &Program) -> Result<Passed, String> {
+    let compiled = program.compile(true)?;
     let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
     let forwarding =
         Forwarding::load(compiled.program, config).map_err(|error| error.to_string())?;
