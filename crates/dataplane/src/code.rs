@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use crate::externs::hash::Algorithm;
+use crate::externs::math_unit::MathUnit;
 use crate::externs::tna_hash::TnaHash;
 use crate::layout::Layout;
 use crate::slot::{Item, Slot};
@@ -233,6 +234,13 @@ pub(crate) enum ExternOp {
         width: u32,
         low: Slot,
         high: Slot,
+    },
+    /// TNA's `MathUnit.execute`.
+    MathUnit {
+        dst: Slot,
+        width: u32,
+        unit: Box<MathUnit>,
+        operand: Slot,
     },
     /// Limits the length of the outgoing frame; `limit` is the smallest request plus one.
     Truncate {

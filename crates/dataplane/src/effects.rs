@@ -127,6 +127,7 @@ fn written_by_extern(op: &ExternOp, mut each: impl FnMut(Slot, u32)) {
     match *op {
         ExternOp::Hash { dst, width, .. }
         | ExternOp::Random { dst, width, .. }
+        | ExternOp::MathUnit { dst, width, .. }
         | ExternOp::Digest { dst, width, .. }
         | ExternOp::Meter { dst, width, .. }
         | ExternOp::UpdateChecksum { checksum: dst, width, .. } => each(dst, width.div_ceil(64)),

@@ -66,6 +66,9 @@ impl Store {
                     state[*dst as usize] = number & mask(*width);
                 }
             }
+            ExternOp::MathUnit { dst, width, unit, operand } => {
+                state[*dst as usize] = unit.value(state[*operand as usize], *width);
+            }
             ExternOp::Truncate { length, limit } => {
                 let asked = state[*length as usize].saturating_add(1);
                 let limit = &mut state[*limit as usize];

@@ -61,6 +61,7 @@ pub(crate) enum TnaBehaviour {
     ExecuteDirect,
     /// The value of a register action's parameter.
     Parameter,
+    MathUnit,
     Count,
     DirectCount,
     Meter,
@@ -147,6 +148,7 @@ const TNA: Bindings = &[
     (Some("RegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::Execute)),
     (Some("DirectRegisterAction"), "execute", Behaviour::Tna(TnaBehaviour::ExecuteDirect)),
     (Some("RegisterParam"), "read", Behaviour::Tna(TnaBehaviour::Parameter)),
+    (Some("MathUnit"), "execute", Behaviour::Tna(TnaBehaviour::MathUnit)),
     (Some("Counter"), "count", Behaviour::Tna(TnaBehaviour::Count)),
     (Some("DirectCounter"), "count", Behaviour::Tna(TnaBehaviour::DirectCount)),
     (Some("Meter"), "execute", Behaviour::Tna(TnaBehaviour::Meter)),

@@ -5,6 +5,7 @@ pub(crate) mod checksum;
 pub(crate) mod counter;
 pub(crate) mod filter;
 pub(crate) mod hash;
+pub(crate) mod math_unit;
 pub(crate) mod meter;
 pub(crate) mod profile;
 pub(crate) mod random;

@@ -212,6 +212,7 @@ fn stateless(architecture: Architecture) -> &'static [&'static str] {
         Architecture::Tna => &[
             "RegisterAction",
             "DirectRegisterAction",
+            "MathUnit",
             "Hash",
             "CRCPolynomial",
             "Random",

@@ -13,6 +13,7 @@ use crate::code::{ExternOp, Group, List, Op};
 use crate::error::LoadError;
 use crate::externs::binding::{DEPOSIT, TnaBehaviour};
 use crate::externs::hash::Algorithm;
+use crate::externs::math_unit::MathUnit;
 use crate::externs::profile::Selector;
 use crate::externs::tna_hash::{Polynomial, TnaHash};
 use crate::layout::Layout;
@@ -64,6 +65,7 @@ impl Loader<'_> {
             TnaBehaviour::Execute => self.execute(instance, args)?,
             TnaBehaviour::ExecuteDirect => self.execute_direct(instance, args)?,
             TnaBehaviour::Parameter => self.tna_parameter(instance, args)?,
+            TnaBehaviour::MathUnit => self.math_unit(instance, args)?,
             TnaBehaviour::Count => self.tna_count(instance, false, args)?,
             TnaBehaviour::DirectCount => self.tna_count(instance, true, args)?,
             TnaBehaviour::Meter => self.tna_meter(instance, false, args)?,
@@ -123,6 +125,17 @@ impl Loader<'_> {
         let attached = |t: &Table| t.attached.contains(&instance);
         let table = self.program.tables.iter().position(attached);
         Ok(table.ok_or_else(|| args.wrong("is attached to no table"))? as u32)
+    }
+
+    fn math_unit(&mut self, instance: ExternId, args: &Args<'_>) -> Result<(), LoadError> {
+        let unit = MathUnit::of(&self.program.externs[instance.index()]);
+        let unit = Box::new(unit.map_err(|what| args.wrong(what))?);
+        let operand = self.word(args.value(0)?)?;
+        let (place, ty) = args.out(1)?;
+        let width = args.narrow(ty)?;
+        self.through_place(place, ty, |this, dst| {
+            this.extern_op(ExternOp::MathUnit { dst, width, unit, operand });
+        })
     }
 
     /// Compiles the functions `min` and `max`.

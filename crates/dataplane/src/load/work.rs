@@ -230,6 +230,7 @@ impl Costs<'_> {
                 4 + items.map(|item| u64::from(item.width.div_ceil(64))).sum::<u64>()
             }
             ExternOp::Random { .. }
+            | ExternOp::MathUnit { .. }
             | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }

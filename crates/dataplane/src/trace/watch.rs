@@ -275,6 +275,7 @@ impl Watcher<'_> {
                 Event::Pack { digest: *digest, values }
             }
             ExternOp::CellLoad { .. }
+            | ExternOp::MathUnit { .. }
             | ExternOp::Truncate { .. }
             | ExternOp::Assert { .. }
             | ExternOp::ChecksumGet { .. }

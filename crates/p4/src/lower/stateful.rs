@@ -85,10 +85,11 @@ impl Lowerer<'_, '_> {
             inputs: Vec::new(),
             constants: Vec::new(),
             params: Vec::new(),
+            units: Vec::new(),
             flags: Vec::new(),
         };
-        let fields = &self.program.fields;
-        let action = alu::Action { fields, value, result, body, span: instance.span };
+        let (fields, externs) = (&self.program.fields, &self.program.externs);
+        let action = alu::Action { fields, externs, value, result, body, span: instance.span };
         if let Err(refusal) = alu::check(&action, &mut used) {
             self.refuse(refusal);
         }

@@ -14,10 +14,8 @@ use crate::types::Type;
 const PORT_METADATA_BITS: u32 = 64;
 
 /// Extern types that are declared but not modelled, with alternatives.
-const REFUSED: [(&str, &str); 2] = [
-    ("MathUnit", "compute it by a table with entries for the values that occur"),
-    ("SelectorAction", "let the control plane change the selector's groups"),
-];
+const REFUSED: [(&str, &str); 1] =
+    [("SelectorAction", "let the control plane change the selector's groups")];
 
 /// Externs that request something, and the metadata that says which.
 const REQUESTS: [(&str, &str); 3] =

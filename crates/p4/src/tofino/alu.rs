@@ -9,12 +9,13 @@ use compare::Comparison;
 
 use super::sym::{ALWAYS, Guard, HOLDS, Kind, Op, Operation, Sym, Word};
 use super::{OPERATIONS, Refusal, SMALL, Step, Use};
-use crate::ir::{Arg, BinaryOp, Expr, ExprKind, Field, FieldId, Place, Scalar, Stmt, UnaryOp};
+use crate::ir::{Arg, BinaryOp, Expr, ExprKind, Extern, Field, FieldId, Place, Scalar, Stmt, UnaryOp};
 use crate::source::Span;
 
 /// A register action to be checked.
 pub(crate) struct Action<'a> {
     pub(crate) fields: &'a [Field],
+    pub(crate) externs: &'a [Extern],
     /// The cell's words.
     pub(crate) value: &'a [FieldId],
     pub(crate) result: Option<FieldId>,
@@ -133,6 +134,21 @@ impl Machine<'_, '_> {
                     (Some(id), [Arg::Out(Place::Field(to), ty)]) => {
                         self.used.params.push(id);
                         self.locals.insert(*to, Sym { ty: *ty, kind: Kind::Param(id) });
+                        Ok(())
+                    }
+                    _ => self.no_call(),
+                }
+            }
+            Stmt::Call(call) if call.method == "execute" => {
+                let unit = call.instance.filter(|id| {
+                    let called = self.action.externs.get(id.index());
+                    called.is_some_and(|called| called.type_name == "MathUnit")
+                });
+                match (unit, call.args.as_slice()) {
+                    (Some(id), [Arg::In(operand), Arg::Out(Place::Field(to), ty)]) => {
+                        let operand = Box::new(self.value(operand, guard)?);
+                        self.used.units.push(id);
+                        self.locals.insert(*to, Sym { ty: *ty, kind: Kind::Math(id, operand) });
                         Ok(())
                     }
                     _ => self.no_call(),
@@ -442,6 +458,10 @@ impl Machine<'_, '_> {
 
     fn note_operation(&mut self, operation: &Operation) {
         for (operand, _) in &operation.operands {
+            let operand = match &operand.kind {
+                Kind::Math(_, inner) => inner,
+                _ => operand,
+            };
             match &operand.kind {
                 Kind::Const(c) if !SMALL.contains(c) => self.used.constants.push(*c),
                 Kind::Input(name) => self.note_input(&name.clone()),
@@ -455,6 +475,9 @@ impl Machine<'_, '_> {
         for half in 0..2 {
             let list: Vec<(Sym, Span)> =
                 self.writes[half].iter().map(|g| (g.what.clone(), g.span)).collect();
+            if half == 1 {
+                list.iter().try_for_each(|(value, span)| no_math(value, *span))?;
+            }
             self.units(&list, true)?;
         }
         Ok(())
@@ -514,6 +537,7 @@ impl Machine<'_, '_> {
             .filter(|g| !matches!(g.what.kind, Kind::Const(0)))
             .map(|g| (g.what, g.span))
             .collect();
+        driven.iter().try_for_each(|(value, span)| no_math(value, *span))?;
         if let Some(span) = self.predicate {
             self.span = span;
             if !driven.is_empty() {
@@ -646,6 +670,18 @@ impl Machine<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+/// Refuses the result of the math unit, which only the operations of the cell's low word take.
+fn no_math(value: &Sym, span: Span) -> Checked<()> {
+    match value.has_math() {
+        false => Ok(()),
+        true => Err(Refusal::new(
+            span,
+            "the math unit's result can only be stored in the cell, in the first word of a pair",
+            "store it there, and return that word",
+        )),
     }
 }
 

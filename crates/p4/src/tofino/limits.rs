@@ -18,6 +18,8 @@ pub(crate) struct Use {
     pub(crate) constants: Vec<i128>,
     /// `RegisterParam`s.
     pub(crate) params: Vec<ExternId>,
+    /// `MathUnit`s.
+    pub(crate) units: Vec<ExternId>,
     /// Powers of two that the comparisons' results represent in the output, or (`None`) all four
     /// results directly.
     pub(crate) flags: Vec<Option<i128>>,
@@ -57,6 +59,7 @@ pub(crate) fn check_registers(program: &Program, uses: &[Use], spans: &[Span]) -
         refusals.extend(too_many_actions(name, &all));
         refusals.extend(too_many_inputs(name, &all));
         refusals.extend(different_flags(name, &all));
+        refusals.extend(too_many_units(name, &all));
         refusals.extend(too_many_constants(name, &all));
     }
     refusals
@@ -103,6 +106,17 @@ fn different_flags(name: &str, all: &[&Use]) -> Option<Refusal> {
             "the actions of register `{name}` return different powers of two, but all results of its comparisons are shifted alike"
         ),
         "return the same one in all actions, and tell them apart in the control",
+    ))
+}
+
+/// Whether the actions use different math units.
+fn too_many_units(name: &str, all: &[&Use]) -> Option<Refusal> {
+    let units: BTreeSet<u32> = all.iter().flat_map(|u| &u.units).map(|unit| unit.0).collect();
+    let last = all.last().filter(|_| units.len() > 1)?;
+    Some(Refusal::new(
+        last.span,
+        format!("the actions of register `{name}` use {} math units, but there is one", units.len()),
+        "use the same one in all actions, or give another register the other function",
     ))
 }
 

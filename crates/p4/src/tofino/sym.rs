@@ -48,6 +48,8 @@ pub(super) enum Kind {
     Binary(Op, Box<Sym>, Box<Sym>),
     /// The first value under the condition, otherwise the second.
     Choice(Guard, Box<Sym>, Box<Sym>),
+    /// The math unit's function of a value.
+    Math(ExternId, Box<Sym>),
     /// Bits of the cell, from this one up.
     Slice(Box<Sym>, u32),
     /// The cell extended to more bits.
@@ -76,8 +78,18 @@ impl Sym {
     pub(super) fn has_cell(&self) -> bool {
         match &self.kind {
             Kind::Old(_) | Kind::New(_) => true,
-            Kind::Not(a) | Kind::Slice(a, _) | Kind::Wide(a) => a.has_cell(),
+            Kind::Not(a) | Kind::Slice(a, _) | Kind::Wide(a) | Kind::Math(_, a) => a.has_cell(),
             Kind::Binary(_, a, b) | Kind::Choice(_, a, b) => a.has_cell() || b.has_cell(),
+            _ => false,
+        }
+    }
+
+    /// Whether it depends on the math unit.
+    pub(super) fn has_math(&self) -> bool {
+        match &self.kind {
+            Kind::Math(..) => true,
+            Kind::Not(a) | Kind::Slice(a, _) | Kind::Wide(a) => a.has_math(),
+            Kind::Binary(_, a, b) | Kind::Choice(_, a, b) => a.has_math() || b.has_math(),
             _ => false,
         }
     }
@@ -114,6 +126,10 @@ impl Sym {
         }
         let (mut cells, mut inputs, mut constants) = (0, 0, 0);
         for (operand, _) in &operands {
+            let operand = match &operand.kind {
+                Kind::Math(_, inner) => inner,
+                _ => operand,
+            };
             match &operand.kind {
                 Kind::Const(_) | Kind::Param(_) => constants += 1,
                 Kind::Old(_) => cells += 1,

@@ -233,9 +233,38 @@ fn an_index_type_left_open_is_the_registers_with_a_warning() {
 }
 
 #[test]
+fn math_units_store_in_the_first_word_and_a_register_has_one() {
+    let with = |body: &str| {
+        let locals = format!(
+            "Register<pair_t, bit<6>>(64) r;
+            MathUnit<bit<32>>(MathOp_t.SQR, 1) square;
+            MathUnit<bit<32>>(MathOp_t.SQRT, 3, 2) root;
+            RegisterAction<pair_t, bit<6>, bit<32>>(r) one = {{
+                void apply(inout pair_t value, out bit<32> rv) {{ {body} }}
+            }};
+            RegisterAction<pair_t, bit<6>, bit<32>>(r) two = {{
+                void apply(inout pair_t value, out bit<32> rv) {{
+                    value.lo = root.execute(hdr.d.b);
+                }}
+            }};"
+        );
+        let calls = "if (hdr.d.f == 0) { hdr.d.r = one.execute(1); } else { hdr.d.r = two.execute(1); }";
+        let done = compile(&program("", &locals, calls));
+        done.map(drop).map_err(|errors| errors.iter().next().unwrap().message.clone())
+    };
+    assert_eq!(with("value.lo = value.lo + root.execute(hdr.d.a); rv = value.lo;"), Ok(()));
+    let stored = "the math unit's result can only be stored in the cell, in the first word of a pair";
+    assert_eq!(with("value.hi = root.execute(hdr.d.a);"), Err(stored.to_owned()));
+    assert_eq!(with("value.lo = 1; rv = root.execute(hdr.d.a);"), Err(stored.to_owned()));
+    assert_eq!(
+        with("value.lo = square.execute(hdr.d.a);"),
+        Err("the actions of register `r` use 2 math units, but there is one".to_owned())
+    );
+}
+
+#[test]
 fn unmodelled_externs_are_rejected_by_name() {
     for (declaration, name) in [
-        ("MathUnit<bit<32>>(MathOp_t.SQR, 1) c;", "MathUnit"),
         (
             "Hash<bit<8>>(HashAlgorithm_t.CRC8) h;
             ActionProfile(8) p;
