@@ -23,6 +23,9 @@ pub const OPTIONS: [&str; 3] = ["priority", "timeout", "metadata"];
 /// Options of an action in an action set.
 pub const SET_OPTIONS: [&str; 2] = ["weight", "watch"];
 
+/// Actions of entries in tables with an action profile.
+const PROFILE_ACTIONS: [&str; 2] = ["member", "group"];
+
 /// Reads a whole entry: table, keys, options and action.
 ///
 /// # Errors
@@ -69,7 +72,8 @@ pub fn keys<'n, 'w>(
     let mut given = Vec::new();
     while let Some((word, behind)) = rest.split_first() {
         let Some((name, value)) = word.split_once('=') else { break };
-        if until.contains(&name) {
+        let is_key = fields.iter().any(|field| is_named(field, name));
+        if !is_key && (PROFILE_ACTIONS.contains(&name) || until.contains(&name)) {
             break;
         }
         rest = behind;
@@ -77,8 +81,8 @@ pub fn keys<'n, 'w>(
             set_option(&mut entry, option, value)?;
             continue;
         }
-        let owner = format!("key of table `{}`:", table.alias());
-        let field = names::field(&fields, &owner, name)?;
+        let lacks = format!("table `{}` has no key", table.alias());
+        let field = names::field(&fields, &lacks, name)?;
         if given.contains(&field.id) {
             return Err(Error::input(format!("key `{name}` is given twice; leave one out")));
         }
@@ -279,11 +283,11 @@ fn call(names: &Names, table: &Table, words: &[String], default: bool) -> Result
 /// One line with the parameter that is wrong or missing.
 pub fn arguments(names: &Names, action: &Action, words: &[String]) -> Result<p4::Action, Error> {
     let fields = names.params(action);
-    let owner = format!("parameter of action `{}`:", action.alias());
+    let lacks = format!("action `{}` has no parameter", action.alias());
     let mut params: Vec<p4::action::Param> = Vec::new();
     for word in words {
         let (field, value) = match word.split_once('=') {
-            Some((name, value)) => (names::field(&fields, &owner, name)?, value),
+            Some((name, value)) => (names::field(&fields, &lacks, name)?, value),
             None => {
                 let unset = |field: &&Field| !params.iter().any(|param| param.param_id == field.id);
                 let next = fields.iter().find(unset).ok_or_else(|| {

@@ -58,9 +58,10 @@ fn others(failed: usize, all: usize) -> String {
     }
 }
 
-/// An error for an unknown word: names the nearest known one, or else all.
+/// An error for an unknown word: names the nearest known one, or else all. `lacks` is what precedes the word, such as
+/// `there is no table`.
 pub(crate) fn unknown<'a>(
-    kind: &str,
+    lacks: &str,
     word: &str,
     known: impl Iterator<Item = &'a str> + Clone,
 ) -> Error {
@@ -75,11 +76,11 @@ pub(crate) fn unknown<'a>(
     let help = match near {
         Some(near) => format!("did you mean `{near}`?"),
         None => match suggest::list(known) {
-            none if none.is_empty() => "the program has none".to_owned(),
+            none if none.is_empty() => "there are none".to_owned(),
             all => format!("known: {all}"),
         },
     };
-    Error::input(format!("there is no {kind} `{word}`; {help}"))
+    Error::input(format!("{lacks} `{word}`; {help}"))
 }
 
 #[cfg(test)]
@@ -89,13 +90,13 @@ mod tests {
     #[test]
     fn near_names_are_proposed() {
         let known = ["MyIngress.ipv4_lpm", "MyIngress.acl", "fwd"];
-        let say = |word: &str| unknown("table", word, known.into_iter()).to_string();
+        let say = |word: &str| unknown("there is no table", word, known.into_iter()).to_string();
         assert_eq!(
             say("ipv4_lmp"),
             "there is no table `ipv4_lmp`; did you mean `MyIngress.ipv4_lpm`?"
         );
         assert_eq!(say("fwt"), "there is no table `fwt`; did you mean `fwd`?");
         assert!(say("routing_of_mpls").contains("known: `MyIngress.ipv4_lpm`, `MyIngress.acl`"));
-        assert!(unknown("meter", "m", [].into_iter()).to_string().contains("the program has none"));
+        assert!(unknown("there is no meter", "m", [].into_iter()).to_string().contains("are none"));
     }
 }

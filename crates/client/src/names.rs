@@ -195,7 +195,7 @@ impl Names {
         if self.info.tables.is_empty() && self.info.pkg_info.is_none() {
             return Error::input("the switch runs no program; set one with `pipeline set PROGRAM.p4`");
         }
-        unknown(kind, name, known)
+        unknown(&format!("there is no {kind}"), name, known)
     }
 
     /// The actions that entries of a table may have, or its default entry.
@@ -224,12 +224,12 @@ impl Names {
         default: bool,
     ) -> Result<&'a Action, Error> {
         let actions: Vec<&Action> = self.actions(table, default).collect();
-        let whose = match default {
-            true => format!("action for the default entry of table `{}`:", table.alias()),
-            false => format!("action of table `{}`:", table.alias()),
+        let lacks = match default {
+            true => format!("table `{}` has no default action", table.alias()),
+            false => format!("table `{}` has no action", table.alias()),
         };
-        let found = pick(&whose, name, actions.iter().copied())?;
-        found.ok_or_else(|| unknown(&whose, name, actions.iter().map(|action| action.alias())))
+        let found = pick("action", name, actions.iter().copied())?;
+        found.ok_or_else(|| unknown(&lacks, name, actions.iter().map(|action| action.alias())))
     }
 
     /// The keys of a table.
@@ -407,11 +407,11 @@ impl Field {
     }
 }
 
-/// The field that a word means.
+/// The field that a word means. `lacks` begins the error if there is none, such as ``table `t` has no key``.
 ///
 /// # Errors
 /// If there is none, or several may be meant.
-pub fn field<'f>(fields: &'f [Field], owner: &str, name: &str) -> Result<&'f Field, Error> {
+pub fn field<'f>(fields: &'f [Field], lacks: &str, name: &str) -> Result<&'f Field, Error> {
     let wanted = spelled(name);
     let whole = |field: &&Field| field.name == wanted || field.shown == name;
     if let Some(found) = fields.iter().find(whole) {
@@ -426,7 +426,7 @@ pub fn field<'f>(fields: &'f [Field], owner: &str, name: &str) -> Result<&'f Fie
         ))),
         (None, _) => {
             let known = fields.iter().map(|field| field.shown.as_str());
-            Err(unknown(owner, name, known))
+            Err(unknown(lacks, name, known))
         }
     }
 }
@@ -510,7 +510,7 @@ mod tests {
             kind: Match::Exact,
         };
         let fields = ["hdr.ipv4.src", "hdr.ipv6.src", "hdr.ipv4.$valid$"].map(make);
-        let find = |name: &str| field(&fields, "key of table `t`:", name).map(|field| &*field.name);
+        let find = |name: &str| field(&fields, "table `t` has no key", name).map(|field| &*field.name);
         assert_eq!(find("ipv4.src").unwrap(), "hdr.ipv4.src");
         assert_eq!(find("hdr.ipv6.src").unwrap(), "hdr.ipv6.src");
         assert_eq!(find("ipv4.valid").unwrap(), "hdr.ipv4.$valid$");

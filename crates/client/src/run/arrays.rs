@@ -44,7 +44,7 @@ fn place<I: Object, D: Object>(
     Err(match found {
         Some(found) => Error::input(format!("entries of table `{}` have no {}", found.alias(), I::KIND)),
         None if names.info().tables.is_empty() => names.missing(I::KIND, name, known.iter().copied()),
-        None => unknown(I::KIND, name, known.iter().copied()),
+        None => unknown(&format!("there is no {}", I::KIND), name, known.iter().copied()),
     })
 }
 

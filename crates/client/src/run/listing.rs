@@ -25,7 +25,7 @@ pub(super) fn list(names: &Names, words: &[String]) -> Result<Report, Error> {
         [] => KINDS.to_vec(),
         [kind] => match KINDS.iter().find(|known| *known == kind) {
             Some(kind) => vec![*kind],
-            None => return Err(crate::error::unknown("kind of objects", kind, KINDS.into_iter())),
+            None => return Err(crate::error::unknown("there are no objects of the kind", kind, KINDS.into_iter())),
         },
         _ => return Err(usage("list")),
     };

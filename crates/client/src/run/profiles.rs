@@ -152,6 +152,12 @@ pub(super) async fn group(session: &mut Session, words: &[String]) -> Result<Rep
             None => one.members.push(group_member(&names, word)?),
         }
     }
+    // The size of a group cannot change.
+    if kind == update::Type::Modify && one.max_size == 0 {
+        let known = groups(session, profile.id()).await?;
+        let known = known.iter().find(|known| known.group_id == one.group_id);
+        one.max_size = known.map_or(0, |known| known.max_size);
+    }
     let said = format!("{}: group {}", done(kind), text::group(&names, &one));
     let one = wrap(entity::Entity::ActionProfileGroup(one));
     Ok(wrote(session.write(kind, vec![one]).await?, said))

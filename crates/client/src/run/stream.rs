@@ -28,7 +28,7 @@ pub(super) async fn packet_out(session: &mut Session, words: &[String]) -> Resul
     let mut values: Vec<Option<Vec<u8>>> = vec![None; fields.len()];
     for word in rest {
         let (name, value) = word.split_once('=').ok_or_else(|| usage("packet-out"))?;
-        let field = names::field(&fields, "field of packet_out:", name)?;
+        let field = names::field(&fields, "packet_out has no field", name)?;
         let at = fields.iter().position(|one| one.id == field.id).unwrap_or_default();
         values[at] = Some(field.parse(value)?);
     }

@@ -97,11 +97,11 @@ pub(super) async fn dump(session: &mut Session, words: &[String]) -> Result<Repo
 /// Reads keys, of which some may be missing.
 fn some_keys(names: &Names, table: &Table, words: &[String]) -> Result<Vec<p4::FieldMatch>, Error> {
     let fields = names.keys(table);
-    let owner = format!("key of table `{}`:", table.alias());
+    let lacks = format!("table `{}` has no key", table.alias());
     let mut keys = Vec::new();
     for word in words {
         let (name, value) = word.split_once('=').ok_or_else(|| usage("dump"))?;
-        let field = crate::names::field(&fields, &owner, name)?;
+        let field = crate::names::field(&fields, &lacks, name)?;
         keys.extend(crate::matches::parse(field, value)?);
     }
     Ok(keys)
@@ -245,30 +245,48 @@ pub(super) async fn save(session: &mut Session, words: &[String]) -> Result<Repo
     }
     for table in tables {
         for one in entries(session, table).await? {
-            if one.is_const {
-                continue;
-            }
-            if !one.is_default_action {
-                lines.push(format!("add {}", entry::show(&names, &one)));
-            } else if table.const_default_action_id == 0
-                && let Some(action) = &one.action
-            {
-                let action = entry::show_action(&names, action);
-                lines.push(format!("default {} {action}", table.alias()));
-            }
-            if let Some(config) = &one.meter_config
-                && !one.is_default_action
-            {
-                let at = TableEntry { action: None, ..one.clone() };
-                let at = entry::show(&names, &at);
-                lines.push(format!("meter {at} {}", text::rates(Some(config))));
-            }
+            lines.extend(save_entry(&names, table, &one));
         }
     }
     if whole {
         lines.extend(replication::save(session).await?);
     }
     Ok(Report::new(json!(lines)).line(lines.join("\n")))
+}
+
+/// The commands that make an entry.
+fn save_entry(names: &Names, table: &Table, one: &TableEntry) -> Vec<String> {
+    if one.is_default_action {
+        let changed = one.action.as_ref().filter(|action| is_changed(names, table, action));
+        let line = |action| {
+            format!("default {} {}", table.alias(), entry::show_action(names, action))
+        };
+        return changed.map(line).into_iter().collect();
+    }
+    if one.is_const {
+        return Vec::new();
+    }
+    let mut lines = vec![format!("add {}", entry::show(names, one))];
+    lines.extend(one.meter_config.as_ref().map(|config| {
+        let at = entry::show(names, &TableEntry { action: None, ..one.clone() });
+        format!("meter {at} {}", text::rates(Some(config)))
+    }));
+    lines
+}
+
+/// Whether a default action is not the program's, as far as P4Info tells.
+fn is_changed(names: &Names, table: &Table, action: &p4::TableAction) -> bool {
+    let Some(table_action::Type::Action(call)) = &action.r#type else { return false };
+    if table.const_default_action_id != 0 || names.profile_of(table).is_some() {
+        return false;
+    }
+    table.initial_default_action.as_ref().is_none_or(|initial| {
+        let argument = |param: &p4::action::Param| {
+            let mut all = initial.arguments.iter();
+            all.any(|one| one.param_id == param.param_id && one.value == param.value)
+        };
+        initial.action_id != call.action_id || !call.params.iter().all(argument)
+    })
 }
 
 /// `default`.

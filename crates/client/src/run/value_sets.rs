@@ -23,12 +23,12 @@ async fn members(session: &Session, set: &ValueSet) -> Result<Vec<ValueSetMember
 /// Reads a member: its keys by name, or values in their order.
 fn member(names: &Names, set: &ValueSet, words: &[String]) -> Result<ValueSetMember, Error> {
     let fields = names.members(set);
-    let owner = format!("key of value set `{}`:", set.alias());
+    let lacks = format!("value set `{}` has no key", set.alias());
     let mut given: Vec<u32> = Vec::new();
     let mut member = ValueSetMember::default();
     for word in words {
         let (field, value): (&Field, &str) = match word.split_once('=') {
-            Some((name, value)) => (names::field(&fields, &owner, name)?, value),
+            Some((name, value)) => (names::field(&fields, &lacks, name)?, value),
             None => {
                 let next = fields.iter().find(|field| !given.contains(&field.id));
                 (next.ok_or_else(|| usage("valueset"))?, word)

@@ -49,7 +49,7 @@ fn default_actions_are_shown_set_and_reset() {
     device.run("default exact_table reset");
     assert_eq!(device.run("default exact_table"), "NoAction");
     let line = device.fail("default exact_table reserve");
-    assert!(line.contains("no action for the default entry of table `exact_table`"), "{line}");
+    assert!(line.contains("table `exact_table` has no default action `reserve`"), "{line}");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn errors_name_the_word_and_what_is_near() {
         ("add exact_table a=1 b=2 answer", "parameter `value` is missing; the action is: answer value=N"),
         ("add exact_table a=1 b=2 answer 300", "`value`: `300` does not fit into 8 bits"),
         ("add exact_table a=1 b=2 answer 1 2", "`2` is too much"),
-        ("add exact_table a=1 c=2 answer 1", "there is no key of table `exact_table`: `c`"),
+        ("add exact_table a=1 c=2 answer 1", "table `exact_table` has no key `c`; did you mean `a`?"),
         ("add exact_table a=1 b=2 priority=3 answer 1", "have no priority"),
         ("add exact_table a=1 a=2 b=3 answer 1", "key `a` is given twice"),
         ("add ternary_table a=1 b=2 answer 1", "needs a priority; add priority=N"),
@@ -126,12 +126,12 @@ fn what_is_saved_can_be_restored() {
                 "member add spread 2 answer 9",
                 "group add spread 4 1:2 2@1 size=3",
                 "add selected key=1 group=4",
-                "add selected key=2 answer 1 weight=2 and answer 2 watch=1",
                 "add metered key=5 NoAction",
                 "meter metered key=5 cir=100 cburst=10 pir=200 pburst=20",
                 "add aging key=7&&&0xff priority=1 timeout=30s learn",
             ],
         ),
+        (FEATURES, &["add selected key=2 answer 1 weight=2 and answer 2 watch=1"]),
         (
             NAMES,
             &[
