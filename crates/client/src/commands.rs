@@ -1,10 +1,10 @@
-//! The commands: their names, their help, and carrying one out.
+//! The commands: their names and their help.
 
 use serde_json::json;
 use tributary_base::document::suggest;
 
+use crate::Error;
 use crate::output::{Report, Rows};
-use crate::{Error, Session, run};
 
 /// A command and its help.
 #[derive(Debug)]
@@ -186,7 +186,12 @@ pub const COMMANDS: &[Command] = &[
             switches take the files of their compilers.",
     },
     Command { name: "info", usage: &[""], about: "print the P4Info", notes: "" },
-    Command { name: "help", usage: &["[COMMAND]"], about: "explain the commands, or one", notes: "" },
+    Command {
+        name: "help",
+        usage: &["[COMMAND]"],
+        about: "explain the commands, or one",
+        notes: "",
+    },
     Command { name: "exit", usage: &[""], about: "leave the shell, as Ctrl-D does", notes: "" },
 ];
 
@@ -217,9 +222,9 @@ pub fn help(words: &[String]) -> Result<Report, Error> {
             rows.push([command.name.to_owned(), command.about.to_owned()]);
         }
         let all = COMMANDS.iter().map(json_help).collect::<Vec<_>>();
-        return Ok(Report::new(json!(all))
-            .rows(rows)
-            .line("`help COMMAND` explains one. Tab completes words, and names may be shortened."));
+        return Ok(Report::new(json!(all)).rows(rows).line(
+            "`help COMMAND` explains one. Tab completes words, and names may be shortened.",
+        ));
     };
     let command = named(name)?;
     let usage = command.usage.iter().map(|usage| format!("  {} {usage}\n", command.name));
@@ -231,23 +236,6 @@ pub fn help(words: &[String]) -> Result<Report, Error> {
 
 fn json_help(command: &Command) -> serde_json::Value {
     json!({ "command": command.name, "usage": command.usage, "about": command.about })
-}
-
-/// Carries out a command, and passes on what it prints.
-///
-/// # Errors
-/// One line that says what is wrong, where, and how to fix it.
-pub async fn run(
-    session: &mut Session,
-    words: &[String],
-    print: &mut dyn FnMut(&Report),
-) -> Result<(), Error> {
-    let Some((name, rest)) = words.split_first() else { return Ok(()) };
-    let command = named(name)?;
-    session.refresh().await?;
-    let outcome = run::run(session, command, rest, print).await;
-    session.end_command();
-    outcome
 }
 
 #[cfg(test)]

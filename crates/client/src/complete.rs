@@ -1,7 +1,7 @@
 //! Completion of a command that is being written, from the names of the program.
 
 use tributary_p4runtime::p4::config::v1::{
-    ActionProfile, Counter, DirectCounter, DirectMeter, Digest, Meter, Register, Table, ValueSet,
+    ActionProfile, Counter, Digest, DirectCounter, DirectMeter, Meter, Register, Table, ValueSet,
 };
 
 use crate::commands::COMMANDS;
@@ -66,9 +66,7 @@ fn candidates(names: &Names, words: &[&str]) -> Vec<String> {
             all
         }
         ("default", [table, given @ ..]) => default(names, table, given),
-        ("counter", []) => {
-            [aliases::<Counter>(names), aliases::<DirectCounter>(names)].concat()
-        }
+        ("counter", []) => [aliases::<Counter>(names), aliases::<DirectCounter>(names)].concat(),
         ("counter", [name, given @ ..]) => {
             [owned(["reset", "packets=", "bytes="]), keys(names, name, given)].concat()
         }
@@ -115,7 +113,13 @@ fn keys(names: &Names, name: &str, given: &[&str]) -> Vec<String> {
 }
 
 /// What follows the action of a table: its parameters.
-fn params(names: &Names, table: &Table, default: bool, action: &str, given: &[&str]) -> Vec<String> {
+fn params(
+    names: &Names,
+    table: &Table,
+    default: bool,
+    action: &str,
+    given: &[&str],
+) -> Vec<String> {
     match names.action(table, action, default) {
         Ok(action) => assignments(&names.params(action), given),
         Err(_) => Vec::new(),

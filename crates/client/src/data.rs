@@ -124,7 +124,10 @@ fn enum_name(types: Option<&P4TypeInfo>, spec: Option<&TypeSpec>, bytes: &[u8]) 
 }
 
 /// The members of a structure: names, which tuples do not have, and types.
-fn members(types: Option<&P4TypeInfo>, spec: Option<&TypeSpec>) -> Vec<(String, Option<P4DataTypeSpec>)> {
+fn members(
+    types: Option<&P4TypeInfo>,
+    spec: Option<&TypeSpec>,
+) -> Vec<(String, Option<P4DataTypeSpec>)> {
     match spec {
         Some(TypeSpec::Tuple(tuple)) => {
             tuple.members.iter().map(|spec| (String::new(), Some(spec.clone()))).collect()
@@ -156,7 +159,9 @@ pub fn parse(
     let (spec, string) = resolved(types, spec);
     let data = match spec {
         _ if string => Data::Bitstring(text.trim_matches('"').as_bytes().to_vec()),
-        None => return Err(Error::input(format!("`{text}`: values of this type cannot be written"))),
+        None => {
+            return Err(Error::input(format!("`{text}`: values of this type cannot be written")));
+        }
         Some(TypeSpec::Bitstring(spec)) => {
             let number = value::number(text, width(spec).0).map_err(Error::Input)?;
             Data::Bitstring(value::bytes(&number))
@@ -201,7 +206,9 @@ fn structure(
     let members = members(types, Some(spec));
     let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
     let wanted = || {
-        let names = names.iter().map(|name| if name.is_empty() { "VALUE".into() } else { format!("{name}=VALUE") });
+        let names = names
+            .iter()
+            .map(|name| if name.is_empty() { "VALUE".into() } else { format!("{name}=VALUE") });
         format!("{{{}}}", names.collect::<Vec<String>>().join(", "))
     };
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
@@ -256,9 +263,8 @@ pub fn is_zero(data: &P4Data) -> bool {
 /// The value of which all parts are zero, of the form of another one.
 #[must_use]
 pub fn zeroed(data: &P4Data) -> P4Data {
-    let zero = |inner: &P4StructLike| P4StructLike {
-        members: inner.members.iter().map(zeroed).collect(),
-    };
+    let zero =
+        |inner: &P4StructLike| P4StructLike { members: inner.members.iter().map(zeroed).collect() };
     let data = match &data.data {
         Some(Data::Bitstring(_)) => Some(Data::Bitstring(vec![0])),
         Some(Data::EnumValue(_)) => Some(Data::EnumValue(vec![0])),

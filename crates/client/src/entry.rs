@@ -101,7 +101,9 @@ fn check(table: &Table, fields: &[Field], given: &[u32], entry: &TableEntry) -> 
     let exact = |field: &&Field| field.kind == names::Match::Exact && !given.contains(&field.id);
     if let Some(missing) = fields.iter().find(exact) {
         let (name, table) = (&missing.shown, table.alias());
-        return Err(Error::input(format!("table `{table}` needs the exact key `{name}`; add {name}=VALUE")));
+        return Err(Error::input(format!(
+            "table `{table}` needs the exact key `{name}`; add {name}=VALUE"
+        )));
     }
     let ranked = fields.iter().any(|field| field.kind.is_ranked());
     match (ranked, entry.priority) {
@@ -144,14 +146,17 @@ fn set_option(entry: &mut TableEntry, option: &str, value: &str) -> Result<(), E
             })?;
         }
         "timeout" => {
-            let time = document::duration(value).and_then(|time| i64::try_from(time.as_nanos()).ok());
+            let time =
+                document::duration(value).and_then(|time| i64::try_from(time.as_nanos()).ok());
             entry.idle_timeout_ns = time.ok_or_else(|| {
                 Error::input(format!("timeout={value}: write a time, such as 500ms or 30s"))
             })?;
         }
         _ => {
             entry.metadata = bytes(value).ok_or_else(|| {
-                Error::input(format!("metadata={value}: write bytes as pairs of hexadecimal digits"))
+                Error::input(format!(
+                    "metadata={value}: write bytes as pairs of hexadecimal digits"
+                ))
             })?;
         }
     }
@@ -250,9 +255,9 @@ fn member(names: &Names, table: &Table, words: &[String]) -> Result<ActionProfil
     let mut one = ActionProfileAction { weight: 1, ..ActionProfileAction::default() };
     let mut rest = Vec::new();
     for word in words {
-        let option = word.split_once('=').and_then(|(name, value)| {
-            Some((option_name(name, &fields, &SET_OPTIONS)?, value))
-        });
+        let option = word
+            .split_once('=')
+            .and_then(|(name, value)| Some((option_name(name, &fields, &SET_OPTIONS)?, value)));
         match option {
             Some(("weight", value)) => {
                 let weight = value.parse().ok().filter(|weight: &i32| *weight > 0);
@@ -272,7 +277,12 @@ fn member(names: &Names, table: &Table, words: &[String]) -> Result<ActionProfil
 }
 
 /// Reads a call of one of a table's actions.
-fn call(names: &Names, table: &Table, words: &[String], default: bool) -> Result<p4::Action, Error> {
+fn call(
+    names: &Names,
+    table: &Table,
+    words: &[String],
+    default: bool,
+) -> Result<p4::Action, Error> {
     let Some((name, words)) = words.split_first() else { return Err(needs_action(names, table)) };
     arguments(names, names.action(table, name, default)?, words)
 }
@@ -360,7 +370,9 @@ pub fn show_options(fields: &[Field], entry: &TableEntry) -> Vec<String> {
 pub fn time(nanoseconds: i64) -> String {
     let time = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
     let nanos = time.as_nanos();
-    match [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")].iter().find(|(u, _)| nanos % u == 0)
+    match [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")]
+        .iter()
+        .find(|(u, _)| nanos.is_multiple_of(*u))
     {
         Some((unit, name)) => format!("{}{name}", nanos / unit),
         None => format!("{nanos}ns"),

@@ -4,7 +4,7 @@
 //! - [`names`]: what the switch's P4Info names;
 //! - [`value`], [`matches`], [`entry`], [`data`], [`text`]: values, keys, entries and other entities as text, and back;
 //! - [`session`]: the connection;
-//! - [`commands`]: the commands, each with its help; [`run`](commands::run) carries one out;
+//! - [`commands`]: the commands, each with its help; [`run()`] carries one out;
 //! - [`complete`]: completion of a command that is being written;
 //! - [`output`]: what commands print, as text and JSON.
 //!
@@ -29,4 +29,5 @@ pub mod words;
 
 pub use error::Error;
 pub use output::Report;
+pub use run::run;
 pub use session::Session;

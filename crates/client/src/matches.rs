@@ -35,7 +35,8 @@ pub fn parse(field: &Field, text: &str) -> Result<Option<FieldMatch>, Error> {
             Some(FieldMatchType::Optional(Optional { value: field.parse(text)? }))
         }
         (Match::Lpm | Match::Ternary | Match::Range, _) if field.ty == Type::Name => {
-            let reason = "its values are names, which have no prefixes, masks and ranges; leave it out";
+            let reason =
+                "its values are names, which have no prefixes, masks and ranges; leave it out";
             return Err(field.wrong(reason));
         }
         (Match::Lpm, _) => lpm(field, text)?,

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tributary_p4runtime::p4::config::v1::{
-    self as config, Action, ActionProfile, ActionRef, Counter, DirectCounter, DirectMeter, Digest,
+    self as config, Action, ActionProfile, ActionRef, Counter, Digest, DirectCounter, DirectMeter,
     MatchField, Meter, P4Info, P4NamedType, P4TypeInfo, Preamble, Register, Table, ValueSet,
     action_ref, match_field, p4_new_type_spec, p4_new_type_translation,
 };
@@ -21,7 +21,7 @@ use crate::{Error, value};
 pub struct Names {
     info: Arc<P4Info>,
     /// By the ids of the object and of the field: a key's shown name, or nothing for unknown ones.
-    shown: HashMap<(u32, u32), String>,
+    shown: Arc<HashMap<(u32, u32), String>>,
 }
 
 /// Something that has a preamble in P4Info.
@@ -142,10 +142,11 @@ impl Names {
         let sets = info.value_sets.iter().map(|set| (set.id(), &set.r#match));
         for (object, fields) in tables.chain(sets) {
             let names: Vec<&str> = fields.iter().map(|field| field.name.as_str()).collect();
-            let short = fields.iter().map(|field| ((object, field.id), shortest(&field.name, &names)));
+            let short =
+                fields.iter().map(|field| ((object, field.id), shortest(&field.name, &names)));
             shown.extend(short);
         }
-        Self { info: Arc::new(info), shown }
+        Self { info: Arc::new(info), shown: Arc::new(shown) }
     }
 
     /// The P4Info.
@@ -193,7 +194,9 @@ impl Names {
         known: impl Iterator<Item = &'a str> + Clone,
     ) -> Error {
         if self.info.tables.is_empty() && self.info.pkg_info.is_none() {
-            return Error::input("the switch runs no program; set one with `pipeline set PROGRAM.p4`");
+            return Error::input(
+                "the switch runs no program; set one with `pipeline set PROGRAM.p4`",
+            );
         }
         unknown(&format!("there is no {kind}"), name, known)
     }
@@ -273,8 +276,12 @@ impl Names {
     pub fn params(&self, action: &Action) -> Vec<Field> {
         let params = action.params.iter();
         let field = |param: &config::action::Param| {
-            let Preset { ty, format } =
-                self.preset(&param.name, param.bitwidth, param.type_name.as_ref(), &param.annotations);
+            let Preset { ty, format } = self.preset(
+                &param.name,
+                param.bitwidth,
+                param.type_name.as_ref(),
+                &param.annotations,
+            );
             let (name, shown) = (param.name.clone(), param.name.clone());
             Field { id: param.id, name, shown, ty, format, kind: Match::Exact }
         };
@@ -285,11 +292,16 @@ impl Names {
     #[must_use]
     pub fn metadata(&self, header: &str) -> Vec<Field> {
         let headers = self.info.controller_packet_metadata.iter();
-        let mut headers = headers.filter(|one| one.preamble.as_ref().is_some_and(|p| p.name == header));
+        let mut headers =
+            headers.filter(|one| one.preamble.as_ref().is_some_and(|p| p.name == header));
         let fields = headers.next().map_or(&[][..], |header| &header.metadata);
         let field = |field: &config::controller_packet_metadata::Metadata| {
-            let Preset { ty, format } =
-                self.preset(&field.name, field.bitwidth, field.type_name.as_ref(), &field.annotations);
+            let Preset { ty, format } = self.preset(
+                &field.name,
+                field.bitwidth,
+                field.type_name.as_ref(),
+                &field.annotations,
+            );
             let (name, shown) = (field.name.clone(), field.name.clone());
             Field { id: field.id, name, shown, ty, format, kind: Match::Exact }
         };
@@ -491,7 +503,8 @@ mod tests {
 
     #[test]
     fn keys_have_the_shortest_unique_names() {
-        let all = ["hdr.ipv4.src", "hdr.ipv6.src", "hdr.ipv4.dst", "hdr.ipv4.$valid$", "port", "a.port"];
+        let all =
+            ["hdr.ipv4.src", "hdr.ipv6.src", "hdr.ipv4.dst", "hdr.ipv4.$valid$", "port", "a.port"];
         let expected = ["ipv4.src", "ipv6.src", "dst", "ipv4.valid", "port", "a.port"];
         for (name, short) in all.iter().zip(expected) {
             let found = shortest(name, &all);
@@ -510,7 +523,8 @@ mod tests {
             kind: Match::Exact,
         };
         let fields = ["hdr.ipv4.src", "hdr.ipv6.src", "hdr.ipv4.$valid$"].map(make);
-        let find = |name: &str| field(&fields, "table `t` has no key", name).map(|field| &*field.name);
+        let find =
+            |name: &str| field(&fields, "table `t` has no key", name).map(|field| &*field.name);
         assert_eq!(find("ipv4.src").unwrap(), "hdr.ipv4.src");
         assert_eq!(find("hdr.ipv6.src").unwrap(), "hdr.ipv6.src");
         assert_eq!(find("ipv4.valid").unwrap(), "hdr.ipv4.$valid$");

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tonic::Code;
 use tributary_controller::client::{Client, Failure, Stream, SwitchConfig};
 use tributary_p4runtime::p4::v1::{Entity, Update, update};
-use tonic::Code;
 
 use crate::names::Names;
 use crate::{Error, text};

@@ -205,9 +205,15 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        for (text, width) in
-            [("256", 8), ("-129", 8), ("10.0.0.1", 16), ("0x", 8), ("", 8), ("1.2.3", 32), ("_1", 8)]
-        {
+        for (text, width) in [
+            ("256", 8),
+            ("-129", 8),
+            ("10.0.0.1", 16),
+            ("0x", 8),
+            ("", 8),
+            ("1.2.3", 32),
+            ("_1", 8),
+        ] {
             assert!(number(text, width).is_err(), "{text}");
         }
         assert_eq!(number("300", 8), Err("`300` does not fit into 8 bits".to_owned()));

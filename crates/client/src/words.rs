@@ -76,9 +76,10 @@ impl Words {
     fn brace(&mut self, c: char) -> Result<(), Error> {
         self.depth = match c {
             '{' => self.depth + 1,
-            _ => self.depth.checked_sub(1).ok_or_else(|| {
-                Error::input("a `}` closes nothing; quote the word: \"…\"")
-            })?,
+            _ => self
+                .depth
+                .checked_sub(1)
+                .ok_or_else(|| Error::input("a `}` closes nothing; quote the word: \"…\""))?,
         };
         self.push(c);
         Ok(())
@@ -140,7 +141,10 @@ mod tests {
         assert_eq!(arguments(&["tables actions".to_owned()]).unwrap(), ["tables", "actions"]);
         let name = ["add", "t", "vrf=a (b)", "x"].map(str::to_owned);
         assert_eq!(arguments(&name).unwrap(), name, "a value keeps its parentheses");
-        assert_eq!(words("register r 1 {a=1, b={2, 3}}"), ["register", "r", "1", "{a=1, b={2, 3}}"]);
+        assert_eq!(
+            words("register r 1 {a=1, b={2, 3}}"),
+            ["register", "r", "1", "{a=1, b={2, 3}}"]
+        );
     }
 
     #[test]

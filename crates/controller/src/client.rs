@@ -482,7 +482,6 @@ impl Client {
             device_id: self.config.device_id,
             role: self.role(),
             entities,
-            ..ReadRequest::default()
         });
         let mut responses = self.rpc.clone().read(request).await.map_err(failed)?.into_inner();
         let mut found = Vec::new();

@@ -64,7 +64,8 @@ pub(crate) fn run(args: &P4runtimeArgs) -> Result<()> {
         commands::named(first)?;
     }
     // A thread of its own sends what is left while the shell waits for a line.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start threads")?;
     let mut session = runtime.block_on(Session::connect(config(args)?))?;
     if !words.is_empty() {
@@ -106,7 +107,7 @@ fn carry_out(
     words: &[String],
     print: &mut dyn FnMut(&Report),
 ) -> Result<()> {
-    let outcome = runtime.block_on(commands::run(session, words, print));
+    let outcome = runtime.block_on(tributary_client::run(session, words, print));
     if let Err(Error::Program { diagnostics, .. }) = &outcome {
         eprint!("{diagnostics}");
     }
@@ -114,11 +115,7 @@ fn carry_out(
 }
 
 /// Carries out the commands in standard input, up to the first that fails.
-fn script(
-    runtime: &Runtime,
-    session: &mut Session,
-    print: &mut dyn FnMut(&Report),
-) -> Result<()> {
+fn script(runtime: &Runtime, session: &mut Session, print: &mut dyn FnMut(&Report)) -> Result<()> {
     for (at, line) in stdin().lock().lines().enumerate() {
         let line = line.context("cannot read standard input")?;
         let place = || format!("line {}", at + 1);

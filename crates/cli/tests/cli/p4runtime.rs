@@ -73,7 +73,8 @@ fn single_commands_write_and_read() {
         assert!(dump.contains(part), "{part}: {dump}");
     }
     let json: serde_json::Value =
-        serde_json::from_str(&device.run(&["dump", "ipv4_lpm", "dst=10.0.0.0/8", "--json"])).unwrap();
+        serde_json::from_str(&device.run(&["dump", "ipv4_lpm", "dst=10.0.0.0/8", "--json"]))
+            .unwrap();
     assert_eq!(json[0]["table"], "MyIngress.ipv4_lpm");
     assert_eq!(json[0]["keys"]["hdr.ipv4.dst"], "10.0.0.0/8");
     assert_eq!(json[0]["action"]["params"]["port"], "1");

@@ -9,24 +9,24 @@ use tributary_p4runtime::p4::v1::{
     MeterEntry, RegisterEntry, TableEntry, entity, update,
 };
 
-use super::{usage, wrap, wrote};
+use super::{documents, usage, wrap, wrote};
 use crate::error::unknown;
 use crate::names::{Names, Object};
 use crate::output::Rows;
 use crate::{Error, Report, Session, data, entry, text};
 
 /// A counter or a meter: of indices, or of the entries of a table.
-enum Place {
+enum Place<'n> {
     Indexed(u32),
-    Direct(Table),
+    Direct(&'n Table),
 }
 
 /// The indexed object, or the table, that a name means.
-fn place<I: Object, D: Object>(
-    names: &Names,
+fn place<'n, I: Object, D: Object>(
+    names: &'n Names,
     name: &str,
     table: impl Fn(&D) -> u32,
-) -> Result<Place, Error> {
+) -> Result<Place<'n>, Error> {
     if let Some(indexed) = names.look::<I>(name)? {
         return Ok(Place::Indexed(indexed.id()));
     }
@@ -37,13 +37,17 @@ fn place<I: Object, D: Object>(
     };
     let has = |found: &&Table| names.all::<D>().iter().any(|one| table(one) == found.id());
     if let Some(found) = found.filter(has) {
-        return Ok(Place::Direct(found.clone()));
+        return Ok(Place::Direct(found));
     }
     let indexed = names.all::<I>().iter().map(Object::alias);
     let known: Vec<&str> = indexed.chain(names.all::<D>().iter().map(Object::alias)).collect();
     Err(match found {
-        Some(found) => Error::input(format!("entries of table `{}` have no {}", found.alias(), I::KIND)),
-        None if names.info().tables.is_empty() => names.missing(I::KIND, name, known.iter().copied()),
+        Some(found) => {
+            Error::input(format!("entries of table `{}` have no {}", found.alias(), I::KIND))
+        }
+        None if names.info().tables.is_empty() => {
+            names.missing(I::KIND, name, known.iter().copied())
+        }
         None => unknown(&format!("there is no {}", I::KIND), name, known.iter().copied()),
     })
 }
@@ -112,7 +116,7 @@ pub(super) async fn counter(session: &mut Session, words: &[String]) -> Result<R
     let table = |one: &DirectCounter| one.direct_table_id;
     match place::<Counter, DirectCounter>(&names, name, table)? {
         Place::Indexed(id) => indexed_counter(session, id, &Request::new(rest)?).await,
-        Place::Direct(table) => direct_counter(session, &table, rest).await,
+        Place::Direct(table) => direct_counter(session, table, rest).await,
     }
 }
 
@@ -159,7 +163,9 @@ async fn indexed_counter(
             left += 1;
             continue;
         }
-        rows.push([index.index, data.packet_count, data.byte_count].map(|number| number.to_string()));
+        rows.push(
+            [index.index, data.packet_count, data.byte_count].map(|number| number.to_string()),
+        );
     }
     let json = found.iter().map(|(index, data)| {
         json!({ "index": index.index, "packets": data.packet_count, "bytes": data.byte_count })
@@ -258,7 +264,7 @@ pub(super) async fn meter(session: &mut Session, words: &[String]) -> Result<Rep
     let table = |one: &DirectMeter| one.direct_table_id;
     match place::<Meter, DirectMeter>(&names, name, table)? {
         Place::Indexed(id) => indexed_meter(session, id, &Request::new(rest)?).await,
-        Place::Direct(table) => direct_meter(session, &table, rest).await,
+        Place::Direct(table) => direct_meter(session, table, rest).await,
     }
 }
 
@@ -271,13 +277,6 @@ fn config(words: &[String]) -> Result<Option<MeterConfig>, Error> {
     let (Some(cir), Some(cburst)) = (cir, cburst) else { return Err(usage("meter")) };
     let (pir, pburst) = (pir.unwrap_or(cir), pburst.unwrap_or(cburst));
     Ok(Some(MeterConfig { cir, cburst, pir, pburst, ..MeterConfig::default() }))
-}
-
-/// The rates of a meter for programs.
-pub(super) fn json_rates(config: &MeterConfig) -> Value {
-    json!({
-        "cir": config.cir, "cburst": config.cburst, "pir": config.pir, "pburst": config.pburst,
-    })
 }
 
 fn rate_header(first: &'static str) -> [&'static str; 5] {
@@ -326,7 +325,7 @@ async fn indexed_meter(
         rows.push(rate_row(index.index.to_string(), config.as_ref()));
     }
     let json = found.iter().map(|(index, config)| {
-        json!({ "index": index.index, "rates": config.as_ref().map(json_rates) })
+        json!({ "index": index.index, "rates": config.as_ref().map(documents::rates) })
     });
     let report = Report::new(json.collect::<Vec<Value>>().into());
     Ok(match rows.is_empty() {
@@ -362,7 +361,7 @@ async fn direct_meter(
     let mut json = Vec::new();
     for (at, config) in &found {
         rows.push(rate_row(entry_text(&names, at), config.as_ref()));
-        let rates = config.as_ref().map(json_rates);
+        let rates = config.as_ref().map(documents::rates);
         json.push(json!({ "entry": entry_text(&names, at), "rates": rates }));
     }
     Ok(Report::new(Value::Array(json)).rows(rows))

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use tributary_p4runtime::p4::config::v1::{
-    Action, ActionProfile, Counter, CounterSpec, DirectCounter, DirectMeter, Digest, Meter,
-    MeterSpec, P4DataTypeSpec, Register, Table, ValueSet, counter_spec, p4_bitstring_like_type_spec,
-    p4_data_type_spec::TypeSpec,
+    Action, ActionProfile, Counter, CounterSpec, Digest, DirectCounter, DirectMeter, Meter,
+    MeterSpec, P4DataTypeSpec, Register, Table, ValueSet, counter_spec,
+    p4_bitstring_like_type_spec, p4_data_type_spec::TypeSpec,
 };
 
 use super::arrays::unit;
@@ -15,7 +15,14 @@ use crate::{Error, Report, entry, text};
 
 /// The kinds of objects, as `list` names them.
 pub(crate) const KINDS: [&str; 9] = [
-    "tables", "actions", "counters", "meters", "registers", "profiles", "valuesets", "digests",
+    "tables",
+    "actions",
+    "counters",
+    "meters",
+    "registers",
+    "profiles",
+    "valuesets",
+    "digests",
     "packets",
 ];
 
@@ -25,7 +32,13 @@ pub(super) fn list(names: &Names, words: &[String]) -> Result<Report, Error> {
         [] => KINDS.to_vec(),
         [kind] => match KINDS.iter().find(|known| *known == kind) {
             Some(kind) => vec![*kind],
-            None => return Err(crate::error::unknown("there are no objects of the kind", kind, KINDS.into_iter())),
+            None => {
+                return Err(crate::error::unknown(
+                    "there are no objects of the kind",
+                    kind,
+                    KINDS.into_iter(),
+                ));
+            }
         },
         _ => return Err(usage("list")),
     };
@@ -62,9 +75,7 @@ fn key(field: &Field) -> String {
 }
 
 fn json_fields(fields: &[Field]) -> Value {
-    let field = |field: &Field| {
-        json!({ "name": field.name, "type": field.type_name(), "match": field.kind.name() })
-    };
+    let field = |field: &Field| json!({ "name": field.name, "type": field.type_name(), "match": field.kind.name() });
     fields.iter().map(field).collect::<Vec<Value>>().into()
 }
 
@@ -263,7 +274,9 @@ fn packets(names: &Names, title: &str) -> (Rows, Vec<Value>) {
         }
         rows.push([header.to_owned(), params(&fields)]);
         let of = |field: &Field| json!({ "name": field.name, "type": field.type_name() });
-        json.push(json!({ "name": header, "fields": fields.iter().map(of).collect::<Vec<Value>>() }));
+        json.push(
+            json!({ "name": header, "fields": fields.iter().map(of).collect::<Vec<Value>>() }),
+        );
     }
     (rows, json)
 }

@@ -1,6 +1,7 @@
 //! Carries out the commands.
 
 mod arrays;
+mod documents;
 mod listing;
 mod pipeline;
 mod profiles;
@@ -19,7 +20,23 @@ use crate::{Error, Report, Session};
 pub(crate) use listing::KINDS;
 
 /// Carries out a command, and passes on what it prints.
-pub(crate) async fn run(
+///
+/// # Errors
+/// One line that says what is wrong, where, and how to fix it.
+pub async fn run(
+    session: &mut Session,
+    words: &[String],
+    print: &mut dyn FnMut(&Report),
+) -> Result<(), Error> {
+    let Some((name, rest)) = words.split_first() else { return Ok(()) };
+    let command = commands::named(name)?;
+    session.refresh().await?;
+    let outcome = dispatch(session, command, rest, print).await;
+    session.end_command();
+    outcome
+}
+
+async fn dispatch(
     session: &mut Session,
     command: &Command,
     words: &[String],

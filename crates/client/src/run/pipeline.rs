@@ -104,7 +104,8 @@ fn given(config: &Path, info: &Path) -> Result<Pipeline, Error> {
     };
     let device_config = FILE.read(config).map_err(|error| failed(config, error.to_string()))?;
     let text = FILE.read_text(info).map_err(|error| failed(info, error.to_string()))?;
-    let p4info = text::from_text::<P4Info>(&text).map_err(|error| failed(info, error.to_string()))?;
+    let p4info =
+        text::from_text::<P4Info>(&text).map_err(|error| failed(info, error.to_string()))?;
     Ok(Pipeline { p4info, device_config })
 }
 

@@ -6,8 +6,7 @@ use tributary_p4runtime::p4::v1::{
     ActionProfileGroup, ActionProfileMember, action_profile_group, entity, update,
 };
 
-use super::tables::json_call;
-use super::{done, listed, usage, verb, wrap, wrote};
+use super::{documents, done, listed, usage, verb, wrap, wrote};
 use crate::entry::{self, parse_id};
 use crate::names::{Names, Object};
 use crate::output::Rows;
@@ -66,7 +65,7 @@ pub(super) async fn member(session: &mut Session, words: &[String]) -> Result<Re
                 let action = one.action.as_ref().map(|action| entry::show_call(&names, action));
                 let action = action.unwrap_or_else(|| "–".to_owned());
                 rows.push([profile.alias().to_owned(), one.member_id.to_string(), action]);
-                let action = one.action.as_ref().map(|action| json_call(&names, action));
+                let action = one.action.as_ref().map(|action| documents::call(&names, action));
                 json.push(json!({
                     "profile": profile.name(), "member": one.member_id, "action": action,
                 }));
@@ -125,9 +124,10 @@ pub(super) async fn group(session: &mut Session, words: &[String]) -> Result<Rep
                 let members = members.collect::<Vec<String>>().join(" ");
                 let (id, size) = (one.group_id.to_string(), one.max_size.to_string());
                 rows.push([profile.alias().to_owned(), id, members, size]);
-                let members = one.members.iter().map(|member| {
-                    json!({ "member": member.member_id, "weight": member.weight })
-                });
+                let members = one
+                    .members
+                    .iter()
+                    .map(|member| json!({ "member": member.member_id, "weight": member.weight }));
                 json.push(json!({
                     "profile": profile.name(), "group": one.group_id, "size": one.max_size,
                     "members": members.collect::<Vec<Value>>(),
@@ -171,9 +171,11 @@ fn group_member(names: &Names, word: &str) -> Result<action_profile_group::Membe
         None => (word, None),
     };
     let (id, weight) = member.split_once(':').unwrap_or((member, "1"));
-    let weight = weight.parse().ok().filter(|weight: &i32| *weight > 0).ok_or_else(|| {
-        Error::input(format!("`{word}`: a weight is from 1 to {}", i32::MAX))
-    })?;
+    let weight = weight
+        .parse()
+        .ok()
+        .filter(|weight: &i32| *weight > 0)
+        .ok_or_else(|| Error::input(format!("`{word}`: a weight is from 1 to {}", i32::MAX)))?;
     Ok(action_profile_group::Member {
         member_id: parse_id("member", id)?,
         weight,
@@ -182,10 +184,7 @@ fn group_member(names: &Names, word: &str) -> Result<action_profile_group::Membe
 }
 
 /// Members and groups as commands, for `save`.
-pub(super) async fn save(
-    session: &Session,
-    profile: &ActionProfile,
-) -> Result<Vec<String>, Error> {
+pub(super) async fn save(session: &Session, profile: &ActionProfile) -> Result<Vec<String>, Error> {
     let names = session.names();
     let members = members(session, profile.id()).await?;
     let members = members.iter().map(|one| format!("member add {}", text::member(names, one)));

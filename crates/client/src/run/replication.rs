@@ -21,7 +21,8 @@ fn engine(one: Type) -> Entity {
 /// Reads `PORT` or `PORT:INSTANCE`.
 #[expect(deprecated, reason = "all switches know the older form of numbered ports")]
 fn replica(names: &Names, word: &str) -> Result<Replica, Error> {
-    let instance = word.rsplit_once(':').and_then(|(port, digits)| Some((port, digits.parse().ok()?)));
+    let instance =
+        word.rsplit_once(':').and_then(|(port, digits)| Some((port, digits.parse().ok()?)));
     let (port, instance) = instance.unwrap_or((word, 0));
     let field = names.port();
     let port_kind = match field.ty {

@@ -142,9 +142,7 @@ pub(super) async fn digests(
     print: &mut dyn FnMut(&Report),
 ) -> Result<(), Error> {
     let names = session.names().clone();
-    let first = words.first().filter(|word| {
-        word.parse::<u64>().is_err() && !word.contains('=')
-    });
+    let first = words.first().filter(|word| word.parse::<u64>().is_err() && !word.contains('='));
     let wanted: Vec<&Digest> = match first {
         Some(name) => vec![names.find::<Digest>(name)?],
         None => names.all::<Digest>().iter().collect(),
@@ -164,9 +162,8 @@ pub(super) async fn digests(
     }
     let config = digest_entry::Config { max_list_size: 1, ..digest_entry::Config::default() };
     let entries = |config: Option<digest_entry::Config>| {
-        let entry = |&digest_id: &u32| {
-            wrap(entity::Entity::DigestEntry(DigestEntry { digest_id, config }))
-        };
+        let entry =
+            |&digest_id: &u32| wrap(entity::Entity::DigestEntry(DigestEntry { digest_id, config }));
         own.iter().map(entry).collect::<Vec<_>>()
     };
     session.write(update::Type::Insert, entries(Some(config))).await?;

@@ -1,12 +1,10 @@
 //! Tables and their entries.
 
-use serde_json::{Map, Value, json};
-use tributary_p4runtime::p4::config::v1::{Action, ActionProfile, Table};
-use tributary_p4runtime::p4::v1::{
-    self as p4, Entity, TableEntry, entity, table_action, update,
-};
+use serde_json::{Value, json};
+use tributary_p4runtime::p4::config::v1::{ActionProfile, Table};
+use tributary_p4runtime::p4::v1::{self as p4, Entity, TableEntry, entity, table_action, update};
 
-use super::{done, profiles, replication, usage, wrap, wrote};
+use super::{documents, done, profiles, replication, usage, wrap, wrote};
 use crate::names::{Field, Names, Object};
 use crate::output::Rows;
 use crate::{Error, Report, Session, entry, text};
@@ -89,7 +87,7 @@ pub(super) async fn dump(session: &mut Session, words: &[String]) -> Result<Repo
             true => report.line(format!("table {} has no such entry", table.alias())),
             false => report.rows(rows),
         };
-        all.extend(found.iter().map(|one| json(&names, table, one)));
+        all.extend(found.iter().map(|one| documents::entry(&names, table, one)));
     }
     Ok(report.with_json(Value::Array(all)))
 }
@@ -164,71 +162,6 @@ fn key(field: &Field, one: &TableEntry) -> String {
     }
 }
 
-/// An entry for programs.
-fn json(names: &Names, table: &Table, one: &TableEntry) -> Value {
-    let fields = names.keys(table);
-    let keys = fields.iter().filter_map(|field| {
-        let found = one.r#match.iter().find(|key| key.field_id == field.id)?;
-        Some((field.name.clone(), Value::from(crate::matches::show(field, found))))
-    });
-    let mut object = Map::new();
-    object.insert("table".into(), table.name().into());
-    object.insert("keys".into(), Value::Object(keys.collect()));
-    if let Some(action) = &one.action {
-        object.insert("action".into(), json_action(names, action));
-    }
-    let mut put = |name: &str, value: Value| object.insert(name.to_owned(), value);
-    if one.is_default_action {
-        put("default", true.into());
-    }
-    if one.is_const {
-        put("const", true.into());
-    }
-    if one.priority != 0 {
-        put("priority", one.priority.into());
-    }
-    if one.idle_timeout_ns != 0 {
-        put("timeout_ns", one.idle_timeout_ns.into());
-    }
-    if !one.metadata.is_empty() {
-        put("metadata", entry::hex(&one.metadata).into());
-    }
-    if let Some(data) = &one.counter_data {
-        put("counter", json!({ "packets": data.packet_count, "bytes": data.byte_count }));
-    }
-    if let Some(config) = &one.meter_config {
-        put("meter", super::arrays::json_rates(config));
-    }
-    Value::Object(object)
-}
-
-fn json_action(names: &Names, action: &p4::TableAction) -> Value {
-    match &action.r#type {
-        Some(table_action::Type::Action(call)) => json_call(names, call),
-        Some(table_action::Type::ActionProfileMemberId(id)) => json!({ "member": id }),
-        Some(table_action::Type::ActionProfileGroupId(id)) => json!({ "group": id }),
-        Some(table_action::Type::ActionProfileActionSet(set)) => {
-            let all = set.action_profile_actions.iter().map(|one| {
-                let call = one.action.as_ref().map_or(Value::Null, |call| json_call(names, call));
-                json!({ "action": call, "weight": one.weight })
-            });
-            json!({ "set": all.collect::<Vec<Value>>() })
-        }
-        None => Value::Null,
-    }
-}
-
-/// A call of an action for programs.
-pub(super) fn json_call(names: &Names, call: &p4::Action) -> Value {
-    let Some(action) = names.by_id::<Action>(call.action_id) else { return Value::Null };
-    let fields = names.params(action);
-    let params = call.params.iter().filter_map(|param| {
-        let field = fields.iter().find(|field| field.id == param.param_id)?;
-        Some((field.name.clone(), Value::from(field.show(&param.value))))
-    });
-    json!({ "name": action.name(), "params": Value::Object(params.collect()) })
-}
-
 /// `save`.
 pub(super) async fn save(session: &mut Session, words: &[String]) -> Result<Report, Error> {
     let names = session.names().clone();
@@ -258,9 +191,8 @@ pub(super) async fn save(session: &mut Session, words: &[String]) -> Result<Repo
 fn save_entry(names: &Names, table: &Table, one: &TableEntry) -> Vec<String> {
     if one.is_default_action {
         let changed = one.action.as_ref().filter(|action| is_changed(names, table, action));
-        let line = |action| {
-            format!("default {} {}", table.alias(), entry::show_action(names, action))
-        };
+        let line =
+            |action| format!("default {} {}", table.alias(), entry::show_action(names, action));
         return changed.map(line).into_iter().collect();
     }
     if one.is_const {
@@ -302,14 +234,16 @@ pub(super) async fn default(session: &mut Session, words: &[String]) -> Result<R
         let found = found.first().cloned().unwrap_or(one);
         let action = found.action.as_ref().map(|action| entry::show_action(&names, action));
         let said = action.unwrap_or_else(|| "–".to_owned());
-        return Ok(Report::new(json(&names, table, &found)).line(said));
+        return Ok(Report::new(documents::entry(&names, table, &found)).line(said));
     }
     let is_reset = rest == ["reset"] && names.action(table, "reset", true).is_err();
     if !is_reset {
         one.action = Some(entry::action(&names, table, rest, true)?);
     }
     let said = match &one.action {
-        Some(action) => format!("default of {}: {}", table.alias(), entry::show_action(&names, action)),
+        Some(action) => {
+            format!("default of {}: {}", table.alias(), entry::show_action(&names, action))
+        }
         None => format!("default of {}: reset", table.alias()),
     };
     let one = wrap(entity::Entity::TableEntry(one));

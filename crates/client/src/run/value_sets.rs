@@ -44,7 +44,10 @@ fn member(names: &Names, set: &ValueSet, words: &[String]) -> Result<ValueSetMem
     if fields.iter().any(|field| exact(&field)) {
         let keys: Vec<&str> = fields.iter().map(|field| field.shown.as_str()).collect();
         let keys = keys.join(", ");
-        return Err(Error::input(format!("a key is missing; value set `{}` has: {keys}", set.alias())));
+        return Err(Error::input(format!(
+            "a key is missing; value set `{}` has: {keys}",
+            set.alias()
+        )));
     }
     let place = |one: &tributary_p4runtime::p4::v1::FieldMatch| {
         fields.iter().position(|field| field.id == one.field_id)
@@ -76,7 +79,9 @@ pub(super) async fn run(session: &mut Session, words: &[String]) -> Result<Repor
             let one = member(&names, set, rest)?;
             let at = new.iter().position(|known| *known == one);
             let at = at.ok_or_else(|| {
-                Error::input(format!("the value set has no such member; `valueset {name}` lists all"))
+                Error::input(format!(
+                    "the value set has no such member; `valueset {name}` lists all"
+                ))
             })?;
             new.remove(at);
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::Runtime as Tokio;
-use tributary_client::{Error, Report, Session, commands, words};
+use tributary_client::{Error, Report, Session, words};
 use tributary_controller::client::{SwitchConfig, Target};
 use tributary_netio::memory;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -67,7 +67,7 @@ impl Device {
             text.push(report.text(Some(200)));
             json.push(report.json().clone());
         };
-        self.tokio.block_on(commands::run(&mut self.session, &words, &mut print))?;
+        self.tokio.block_on(tributary_client::run(&mut self.session, &words, &mut print))?;
         Ok((text.join("\n"), json))
     }
 

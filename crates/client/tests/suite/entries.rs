@@ -23,7 +23,8 @@ fn entries_of_all_match_kinds_are_written_and_read() {
     assert!(text.contains("packets") && text.contains("default"), "{text}");
     let lpm = device.json("dump lpm_table");
     assert_eq!(lpm.as_array().unwrap().len(), 3, "{lpm}");
-    let eight = lpm.as_array().unwrap().iter().find(|one| one["keys"]["hdr.key.a"] == "0xa000000/8");
+    let eight =
+        lpm.as_array().unwrap().iter().find(|one| one["keys"]["hdr.key.a"] == "0xa000000/8");
     let expected = json!({ "name": "TestIngress.answer", "params": { "value": "8" } });
     assert_eq!(eight.unwrap()["action"], expected, "{lpm}");
     let one = device.json("dump range_table b=1..80");
@@ -59,12 +60,21 @@ fn errors_name_the_word_and_what_is_near() {
         ("tabels", "did you mean `tables`?"),
         ("dump exact_tabel", "there is no table `exact_tabel`; did you mean `exact_table`?"),
         ("add exact_table a=1 answer 1", "needs the exact key `b`; add b=VALUE"),
-        ("add exact_table a=1 b=2", "an action is missing; table `exact_table` has: answer value=N;"),
+        (
+            "add exact_table a=1 b=2",
+            "an action is missing; table `exact_table` has: answer value=N;",
+        ),
         ("add exact_table a=1 b=2 anser 1", "did you mean `answer`?"),
-        ("add exact_table a=1 b=2 answer", "parameter `value` is missing; the action is: answer value=N"),
+        (
+            "add exact_table a=1 b=2 answer",
+            "parameter `value` is missing; the action is: answer value=N",
+        ),
         ("add exact_table a=1 b=2 answer 300", "`value`: `300` does not fit into 8 bits"),
         ("add exact_table a=1 b=2 answer 1 2", "`2` is too much"),
-        ("add exact_table a=1 c=2 answer 1", "table `exact_table` has no key `c`; did you mean `a`?"),
+        (
+            "add exact_table a=1 c=2 answer 1",
+            "table `exact_table` has no key `c`; did you mean `a`?",
+        ),
         ("add exact_table a=1 b=2 priority=3 answer 1", "have no priority"),
         ("add exact_table a=1 a=2 b=3 answer 1", "key `a` is given twice"),
         ("add ternary_table a=1 b=2 answer 1", "needs a priority; add priority=N"),
@@ -167,7 +177,7 @@ fn another_primary_controller_is_named() {
     other.keep();
     let words = tributary_client::words::split("default exact_table miss").unwrap();
     let mut print = |_: &tributary_client::Report| {};
-    let run = tributary_client::commands::run(&mut other, &words, &mut print);
+    let run = tributary_client::run(&mut other, &words, &mut print);
     device.tokio.block_on(run).unwrap();
     assert_eq!(device.run("default exact_table"), "miss", "reading needs no rights");
     let said = device.fail("default exact_table reset");

@@ -11,14 +11,19 @@ use crate::device::{Device, FEATURES, NAMES, STRUCTS, TABLES};
 fn objects_are_listed_and_described() {
     let mut device = Device::new(Some(TABLES));
     let tables = device.run("tables");
-    for part in ["exact_table", "a: exact bit<32>", "b: range bit<16>", "answer, pair, NoAction", "counter"] {
+    for part in
+        ["exact_table", "a: exact bit<32>", "b: range bit<16>", "answer, pair, NoAction", "counter"]
+    {
         assert!(tables.contains(part), "{part}: {tables}");
     }
     let all = device.json("list");
     assert_eq!(all["registers"][0]["type"], "bit<20>", "{all}");
     assert_eq!(all["counters"][0]["name"], "TestIngress.seen");
     let table = device.run("describe ternary_table");
-    assert!(table.contains("add ternary_table a=N&&&MASK b=N priority=N answer value=N"), "{table}");
+    assert!(
+        table.contains("add ternary_table a=N&&&MASK b=N priority=N answer value=N"),
+        "{table}"
+    );
     assert!(device.run("describe pair").contains("unused: bit<9>, value: bit<8>"));
     assert!(device.run("describe last").contains("bit<20>"));
     assert!(device.fail("describe lst").contains("there is no object `lst`"));
@@ -39,7 +44,9 @@ fn counters_are_read_written_and_reset() {
     assert_eq!(device.json("counter exact_table a=1 b=2")[0]["packets"], 4);
     device.run("counter exact_table reset");
     assert_eq!(device.json("counter exact_hits")[0]["packets"], 0);
-    assert!(device.fail("counter lpm_table").contains("entries of table `lpm_table` have no counter"));
+    assert!(
+        device.fail("counter lpm_table").contains("entries of table `lpm_table` have no counter")
+    );
     assert!(device.fail("counter seen x").contains("`x` is not an index"));
     assert!(device.fail("counter sen").contains("did you mean `seen`?"));
 }
@@ -75,7 +82,9 @@ fn registers_of_numbers_and_structures() {
     device.run("register flows 2 {true, {1, 512}, {3, 1}}");
     assert_eq!(device.json("register flows 2")[0]["value"], shown);
     assert!(device.fail("register flows 1 {true}").contains("a member is missing"));
-    assert!(device.fail("register flows 1 7").contains("write {seen=VALUE, span=VALUE, kinds=VALUE}"));
+    assert!(
+        device.fail("register flows 1 7").contains("write {seen=VALUE, span=VALUE, kinds=VALUE}")
+    );
 }
 
 #[test]

@@ -18,10 +18,13 @@ fn value(field: &Field, bits: u64) -> String {
 
 /// The text of a key from random bits.
 fn key(field: &Field, bits: u64, more: u64) -> String {
-    let (low, width) = (value(field, bits), match field.ty {
-        Type::Bits(width) => width,
-        Type::Name => 1,
-    });
+    let (low, width) = (
+        value(field, bits),
+        match field.ty {
+            Type::Bits(width) => width,
+            Type::Name => 1,
+        },
+    );
     let text = match field.kind {
         Match::Exact | Match::Optional => low,
         _ if field.ty == Type::Name => "*".to_owned(),

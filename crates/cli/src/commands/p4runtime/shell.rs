@@ -104,7 +104,8 @@ pub(super) fn run(
 
 /// Where the history is: in the user's directory for state.
 fn history() -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state =
+        std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let state = state.or_else(|| Some(std::env::home_dir()?.join(".local/state")));
     state.map(|state| state.join("tributary/p4runtime.history"))
 }
