@@ -82,7 +82,7 @@ pub(crate) enum Command {
         \x20 tributary controller job.toml --switch s1=10.9.0.1:9559 \\\n\
         \x20     --listen 10.9.0.2:29812 --identity keys/controller")]
     Controller(Box<ControllerArgs>),
-    /// Read and write a switch over P4Runtime: tables, counters, registers, packets, program.
+    /// Read and write a switch over P4Runtime: tables, counters, registers, packets.
     #[command(after_help = "Examples:\n\
         \x20 tributary p4runtime 127.0.0.1:9559\n\
         \x20 tributary p4runtime 127.0.0.1:9559 tables\n\

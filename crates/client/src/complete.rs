@@ -153,7 +153,12 @@ fn entry(names: &Names, name: &str, given: &[&str]) -> Vec<String> {
     }
     if !in_set {
         let ranked = fields.iter().any(|field| field.kind.is_ranked());
-        let options = OPTIONS.iter().filter(|option| ranked || **option != "priority");
+        let ages = table.idle_timeout_behavior != 0;
+        let options = OPTIONS.iter().filter(|option| match **option {
+            "priority" => ranked,
+            "timeout" => ages,
+            _ => true,
+        });
         all.extend(options.map(|option| format!("{option}=")));
     }
     all

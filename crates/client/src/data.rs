@@ -275,3 +275,92 @@ pub fn zeroed(data: &P4Data) -> P4Data {
     };
     P4Data { data }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use proptest::prelude::*;
+    use tributary_p4runtime::p4::config::v1::p4_serializable_enum_type_spec::Member as EnumMember;
+    use tributary_p4runtime::p4::config::v1::p4_struct_type_spec::Member;
+    use tributary_p4runtime::p4::config::v1::{
+        P4BitTypeSpec, P4BoolType, P4IntTypeSpec, P4NamedType, P4SerializableEnumTypeSpec,
+        P4StructTypeSpec,
+    };
+
+    use super::*;
+
+    fn spec(spec: TypeSpec) -> P4DataTypeSpec {
+        P4DataTypeSpec { type_spec: Some(spec) }
+    }
+
+    fn number_of(type_spec: bits::TypeSpec) -> P4DataTypeSpec {
+        let bits = P4BitstringLikeTypeSpec { type_spec: Some(type_spec), ..Default::default() };
+        spec(TypeSpec::Bitstring(bits))
+    }
+
+    /// A structure with members of all types that can be written.
+    fn types() -> (P4TypeInfo, P4DataTypeSpec) {
+        let named = |name: &str| P4NamedType { name: name.to_owned() };
+        let members = [
+            ("bits", number_of(bits::TypeSpec::Bit(P4BitTypeSpec { bitwidth: 40 }))),
+            ("signed", number_of(bits::TypeSpec::Int(P4IntTypeSpec { bitwidth: 8 }))),
+            ("flag", spec(TypeSpec::Bool(P4BoolType {}))),
+            ("color", spec(TypeSpec::SerializableEnum(named("color_t")))),
+        ];
+        let member = |(name, spec): (&str, P4DataTypeSpec)| Member {
+            name: name.to_owned(),
+            type_spec: Some(spec),
+        };
+        let structure = P4StructTypeSpec {
+            members: members.into_iter().map(member).collect(),
+            ..Default::default()
+        };
+        let red = EnumMember { name: "red".to_owned(), value: vec![3], ..Default::default() };
+        let color = P4SerializableEnumTypeSpec {
+            underlying_type: Some(P4BitTypeSpec { bitwidth: 8 }),
+            members: vec![red],
+            ..Default::default()
+        };
+        let info = P4TypeInfo {
+            structs: HashMap::from([("all_t".to_owned(), structure)]),
+            serializable_enums: HashMap::from([("color_t".to_owned(), color)]),
+            ..Default::default()
+        };
+        (info, spec(TypeSpec::Struct(named("all_t"))))
+    }
+
+    #[test]
+    fn values_have_the_forms_of_their_types() {
+        let (types, spec) = types();
+        let text = "{bits=70000, signed=-3, flag=true, color=red}";
+        let value = parse(Some(&types), Some(&spec), text).unwrap();
+        let shown = show(Some(&types), Some(&spec), &value);
+        assert_eq!(shown, "{bits=0x11170, signed=-3, flag=true, color=red}");
+        let zero = show(Some(&types), Some(&spec), &zeroed(&value));
+        assert_eq!(zero, "{bits=0, signed=0, flag=false, color=0}");
+        assert!(is_zero(&zeroed(&value)) && !is_zero(&value));
+        for (wrong, part) in [
+            ("{1, 2, maybe, red}", "write true or false"),
+            ("{1, 200, true}", "a member is missing"),
+            ("{1, 300, true, red}", "does not fit into 8 bits"),
+            ("{size=1}", "write {bits=VALUE, signed=VALUE, flag=VALUE, color=VALUE}"),
+        ] {
+            let line = parse(Some(&types), Some(&spec), wrong).unwrap_err().to_string();
+            assert!(line.contains(part), "{wrong}: {line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_shown_value_is_read_back(
+            number in 0u64..1 << 40, signed: i8, flag: bool, color: u8
+        ) {
+            let (types, spec) = types();
+            let text = format!("{{{number}, {signed}, {flag}, {color}}}");
+            let value = parse(Some(&types), Some(&spec), &text).unwrap();
+            let shown = show(Some(&types), Some(&spec), &value);
+            prop_assert_eq!(parse(Some(&types), Some(&spec), &shown).unwrap(), value, "{}", shown);
+        }
+    }
+}

@@ -5,6 +5,9 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde_json::Value;
 use tributary_base::printable;
 
+/// Terminals with fewer columns do not tell their width, or have no room for tables.
+const NARROWEST: u16 = 20;
+
 /// What a command prints.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -55,9 +58,10 @@ impl Rows {
     fn text(&self, columns: Option<u16>) -> String {
         let mut table = Table::new();
         table.load_style(UTF8_FULL_CONDENSED).set_header(&self.header);
-        table.set_content_arrangement(ContentArrangement::Dynamic);
-        if let Some(columns) = columns {
-            table.set_width(columns);
+        if let Some(columns) = columns.or_else(|| table.width())
+            && columns >= NARROWEST
+        {
+            table.set_content_arrangement(ContentArrangement::Dynamic).set_width(columns);
         }
         for &at in &self.numbers {
             if let Some(column) = table.column_mut(at) {
@@ -123,5 +127,23 @@ impl Report {
     #[must_use]
     pub const fn json(&self) -> &Value {
         &self.json
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_fit_the_terminal() {
+        let mut rows = Rows::new("entries", ["key", "#packets"]);
+        rows.push(["a long text in a cell\u{1b}[0m".to_owned(), "7".to_owned()]);
+        let report = Report::default().line("first\n").rows(rows);
+        let text = report.text(Some(24));
+        assert!(text.starts_with("first\nentries\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 24), "{text}");
+        assert!(!text.contains('\u{1b}'), "{text}");
+        assert!(report.text(Some(0)).contains("a long text in a cell"), "an unknown width");
+        assert!(Report::default().is_empty());
     }
 }

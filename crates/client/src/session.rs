@@ -1,7 +1,9 @@
 //! A connection to a switch, and the names of its program.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use tonic::Code;
 use tributary_controller::client::{Client, Failure, Stream, SwitchConfig};
 use tributary_p4runtime::p4::v1::{Entity, Update, update};
@@ -9,6 +11,10 @@ use tributary_p4runtime::p4::v1::{Entity, Update, update};
 use crate::names::Names;
 use crate::{Error, text};
 
+/// How long a switch may take to notice that a controller has left.
+const GRACE: Duration = Duration::from_secs(1);
+/// Time between two attempts meanwhile.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Updates per request.
 const BATCH: usize = 500;
 
@@ -69,9 +75,25 @@ impl Session {
     pub(crate) async fn become_primary(&mut self) -> Result<&mut Stream, Error> {
         let stream = match self.primary.take() {
             Some(stream) => stream,
-            None => self.client.arbitrate().await?,
+            None => self.win().await?,
         };
         Ok(self.primary.insert(stream))
+    }
+
+    /// Becomes primary. The previous command may have had the same election ID, and the switch takes a moment to notice
+    /// that it has left.
+    async fn win(&mut self) -> Result<Stream, Error> {
+        let deadline = Instant::now() + GRACE;
+        loop {
+            match self.client.arbitrate().await {
+                Err(tributary_controller::Error::NotPrimary { primary, own, .. })
+                    if primary == own && Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                outcome => return Ok(outcome?),
+            }
+        }
     }
 
     /// Ends a command: gives up being primary.

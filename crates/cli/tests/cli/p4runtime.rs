@@ -1,7 +1,7 @@
 //! `tributary p4runtime` with a switch in this process: single commands, and many in standard input.
 
 use std::io::Write as _;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use tributary_netio::memory;
 use tributary_switch::runtime::{Runtime, SwitchHandle};
@@ -125,4 +125,34 @@ fn a_missing_switch_and_a_wrong_program_are_reported() {
     let line = failure(&["pipeline"], &output);
     assert!(line.contains("wrong.p4 has errors"), "{line}");
     assert!(text(&output.stderr).contains('x'), "the errors are printed: {}", text(&output.stderr));
+}
+
+/// With util-linux's `script`, which gives the shell a terminal.
+#[test]
+fn the_shell_completes_and_goes_on_after_errors() {
+    if Command::new("script").arg("--version").output().is_err() {
+        println!("skipped: the shell needs a terminal, from script (util-linux)");
+        return;
+    }
+    let device = Device::new(Some(ROUTER));
+    let shell = format!("{} p4runtime {}", crate::PROGRAM, device.address);
+    let mut command = Command::new("script");
+    command.args(["-qec", &shell, "/dev/null"]).env("TERM", "xterm");
+    command.env("XDG_STATE_HOME", device.directory.path());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let keys = "add ipv\tds\t10.0.0.0/8 fo\tpo\t1\rnonsense\rdump ipv4_lpm\rexit\r";
+    child.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = text(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    for part in [
+        "added: ipv4_lpm dst=10.0.0.0/8 forward port=1",
+        "error: there is no command `nonsense`",
+        "│ 10.0.0.0/8 ┆ forward port=1 │",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let history = device.directory.path().join("tributary/p4runtime.history");
+    assert!(std::fs::read_to_string(history).unwrap().contains("dump ipv4_lpm"));
 }

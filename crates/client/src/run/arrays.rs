@@ -98,9 +98,11 @@ fn numbers<const N: usize>(
     Ok(values)
 }
 
-fn rest_is_zero(left: usize, report: Report) -> Report {
+/// Tells how many rows are left out because they are zero.
+fn rest_is_zero(left: usize, all: usize, report: Report) -> Report {
     match left {
         0 => report,
+        left if left == all => report.line(format!("all {left} are zero")),
         left => report.line(format!("the other {left} are zero")),
     }
 }
@@ -171,7 +173,7 @@ async fn indexed_counter(
         json!({ "index": index.index, "packets": data.packet_count, "bytes": data.byte_count })
     });
     let report = Report::new(json.collect::<Vec<Value>>().into());
-    Ok(rest_is_zero(left, report.rows(rows)))
+    Ok(rest_is_zero(left, found.len(), report.rows(rows)))
 }
 
 /// The counters or meters of a table's entries that words name: of one entry, or of all.
@@ -423,5 +425,5 @@ pub(super) async fn register(session: &mut Session, words: &[String]) -> Result<
             false => rows.push([index.index.to_string(), shown]),
         }
     }
-    Ok(rest_is_zero(left, Report::new(Value::Array(json)).rows(rows)))
+    Ok(rest_is_zero(left, found.len(), Report::new(Value::Array(json)).rows(rows)))
 }

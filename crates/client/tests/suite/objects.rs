@@ -32,7 +32,7 @@ fn objects_are_listed_and_described() {
 #[test]
 fn counters_are_read_written_and_reset() {
     let mut device = Device::new(Some(TABLES));
-    assert_eq!(device.run("counter seen"), "the other 8 are zero");
+    assert_eq!(device.run("counter seen"), "all 8 are zero");
     device.run("counter seen 3 packets=5 bytes=600");
     assert_eq!(device.json("counter seen 3"), json!([{ "index": 3, "packets": 5, "bytes": 600 }]));
     device.run("counter seen 3 bytes=7");
