@@ -278,7 +278,7 @@ pub fn zeroed(data: &P4Data) -> P4Data {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::BTreeMap;
 
     use proptest::prelude::*;
     use tributary_p4runtime::p4::config::v1::p4_serializable_enum_type_spec::Member as EnumMember;
@@ -323,8 +323,8 @@ mod tests {
             ..Default::default()
         };
         let info = P4TypeInfo {
-            structs: HashMap::from([("all_t".to_owned(), structure)]),
-            serializable_enums: HashMap::from([("color_t".to_owned(), color)]),
+            structs: BTreeMap::from([("all_t".to_owned(), structure)]),
+            serializable_enums: BTreeMap::from([("color_t".to_owned(), color)]),
             ..Default::default()
         };
         (info, spec(TypeSpec::Struct(named("all_t"))))

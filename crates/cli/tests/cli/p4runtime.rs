@@ -1,6 +1,6 @@
 //! `tributary p4runtime` with a switch in this process: single commands, and many in standard input.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::process::{Command, Output, Stdio};
 
 use tributary_netio::memory;
@@ -141,18 +141,35 @@ fn the_shell_completes_and_goes_on_after_errors() {
     command.env("XDG_STATE_HOME", device.directory.path());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let keys = "add ipv\tds\t10.0.0.0/8 fo\tpo\t1\rnonsense\rdump ipv4_lpm\rexit\r";
-    child.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let said = text(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    for part in [
-        "added: ipv4_lpm dst=10.0.0.0/8 forward port=1",
-        "error: there is no command `nonsense`",
-        "│ 10.0.0.0/8 ┆ forward port=1 │",
+    let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    let mut said = Vec::new();
+    // What is typed before a prompt is lost.
+    for (line, answer) in [
+        ("", "Ctrl-D leaves"),
+        ("add ipv\tds\t10.0.0.0/8 fo\tpo\t1\r", "added: ipv4_lpm dst=10.0.0.0/8 forward port=1"),
+        ("nonsense\r", "error: there is no command `nonsense`"),
+        ("dump ipv4_lpm\r", "│ 10.0.0.0/8 ┆ forward port=1 │"),
+        ("exit\r", ""),
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        keys.write_all(line.as_bytes()).unwrap();
+        said.clear();
+        let is_answered = |said: &[u8]| {
+            let said = text(said);
+            let behind = said.split_once(answer).map_or("", |(_, behind)| behind);
+            // The terminal shows the prompt when it is complete.
+            let prompt = behind.rfind("p4runtime> ").map_or("", |at| &behind[at..]);
+            prompt.contains("\u{1b}[?2026l")
+        };
+        let mut bytes = [0; 4096];
+        while !is_answered(&said) {
+            match screen.read(&mut bytes).unwrap() {
+                0 => break,
+                length => said.extend_from_slice(&bytes[..length]),
+            }
+        }
+        assert!(text(&said).contains(answer), "{answer}: {}", text(&said));
     }
+    assert!(child.wait().unwrap().success(), "{}", text(&said));
     let history = device.directory.path().join("tributary/p4runtime.history");
     assert!(std::fs::read_to_string(history).unwrap().contains("dump ipv4_lpm"));
 }

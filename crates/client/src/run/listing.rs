@@ -297,7 +297,9 @@ pub(super) fn describe(names: &Names, words: &[String]) -> Result<Report, Error>
             params(&names.params(action)),
             tables.collect::<Vec<&str>>().join(", ")
         );
-        return Ok(Report::new(json!({ "action": action.name() })).line(text));
+        let (_, all) = actions(names, "");
+        let json = all.into_iter().find(|one| one["name"] == action.name());
+        return Ok(Report::new(json.unwrap_or_default()).line(text));
     }
     for kind in &KINDS[2..8] {
         let (_, found) = of_kind(names, kind, "");

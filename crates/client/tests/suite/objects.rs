@@ -1,9 +1,12 @@
 //! Everything but table entries.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::json;
-use tributary_netio::FrameIo as _;
+use tributary_netio::{FrameIo as _, memory};
 
 use crate::device::{Device, FEATURES, NAMES, STRUCTS, TABLES};
 
@@ -143,10 +146,44 @@ fn packets_go_out_and_come_in() {
     assert_eq!(device.run("packets seconds=1"), "");
 }
 
+/// Sends a frame again and again at a port, until the flag is set.
+fn send(
+    mut port: memory::MemoryPort,
+    frame: &'static [u8],
+    done: Arc<AtomicBool>,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        while !done.load(Ordering::Relaxed) {
+            let _ = port.send(frame);
+            let _ = port.flush();
+            port.receive(8, &mut |_| {}).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    })
+}
+
 #[test]
 fn digests_are_printed() {
     let mut device = Device::new(Some(STRUCTS));
-    let seen = device.try_run("digests 1 seconds=1").unwrap();
-    assert!(seen.1.is_empty(), "no packet made one");
     assert!(device.fail("digests flw_t").contains("there is no digest"));
+    let done = Arc::new(AtomicBool::new(false));
+    let port = device.ports.remove(0);
+    let sender = send(port, &[1, 3, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], done.clone());
+    let digest = device.json("digests flow_t 1 seconds=10");
+    assert_eq!(digest["data"], "{seen=true, span={low=3, high=9}, kinds={1, 0}}", "{digest}");
+    done.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
+}
+
+#[test]
+fn packets_for_the_controller_are_printed() {
+    let mut device = Device::new(Some(NAMES));
+    let done = Arc::new(AtomicBool::new(false));
+    let port = device.ports.remove(0);
+    let sender = send(port, &[2, 1, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], done.clone());
+    let packet = device.json("packets 1 seconds=10");
+    assert_eq!(packet["metadata"]["ingress_port"], "1", "{packet}");
+    assert_eq!(packet["payload"], "0201000500000000000000000000");
+    done.store(true, Ordering::Relaxed);
+    sender.join().unwrap();
 }
