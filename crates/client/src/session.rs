@@ -96,8 +96,8 @@ impl Session {
         }
     }
 
-    /// Ends a command: gives up being primary.
-    pub(crate) fn end_command(&mut self) {
+    /// Gives up being primary, unless the session keeps it: at the end of a command, also of one that was cancelled.
+    pub fn release(&mut self) {
         if !self.keep {
             self.primary = None;
         }

@@ -2,6 +2,7 @@
 
 mod shell;
 
+use std::future::pending;
 use std::io::{BufRead as _, IsTerminal as _, stdin};
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &P4runtimeArgs) -> Result<()> {
     let runtime = runtime.context("cannot start threads")?;
     let mut session = runtime.block_on(Session::connect(config(args)?))?;
     if !words.is_empty() {
-        return carry_out(&runtime, &mut session, &words, &mut print);
+        return carry_out(&runtime, &mut session, &words, &mut print, pending());
     }
     if stdin().is_terminal() {
         return shell::run(&runtime, &mut session, &args.address, &mut print);
@@ -100,14 +101,20 @@ fn show(report: &Report, json: bool) {
     }
 }
 
-/// Carries out a command. The errors of a P4 program are printed in full.
+/// Carries out a command, unless it is interrupted. The errors of a P4 program are printed in full.
 fn carry_out(
     runtime: &Runtime,
     session: &mut Session,
     words: &[String],
     print: &mut dyn FnMut(&Report),
+    interrupted: impl Future<Output = ()>,
 ) -> Result<()> {
-    let outcome = runtime.block_on(tributary_client::run(session, words, print));
+    let outcome = runtime.block_on(async {
+        tokio::select! {
+            outcome = tributary_client::run(session, words, print) => Ok(outcome),
+            () = interrupted => Err(anyhow!("interrupted; the command may have taken effect")),
+        }
+    })?;
     if let Err(Error::Program { diagnostics, .. }) = &outcome {
         eprint!("{diagnostics}");
     }
@@ -126,7 +133,7 @@ fn script(runtime: &Runtime, session: &mut Session, print: &mut dyn FnMut(&Repor
         if words.first().is_some_and(|word| word == "exit") {
             break;
         }
-        carry_out(runtime, session, &words, print).with_context(place)?;
+        carry_out(runtime, session, &words, print, pending()).with_context(place)?;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ pub async fn run(
     let command = commands::named(name)?;
     session.refresh().await?;
     let outcome = dispatch(session, command, rest, print).await;
-    session.end_command();
+    session.release();
     outcome
 }
 

@@ -52,10 +52,11 @@ impl Device {
         Self { session, ports, tokio, _switch: switch, _server: server, directory }
     }
 
-    /// Another session with the same switch.
-    pub(crate) fn other(&self, election_id: u128) -> Session {
+    /// Another session with the same switch, perhaps in a role.
+    pub(crate) fn other(&self, election_id: u128, role: Option<&str>) -> Session {
         let socket = self.directory.path().join("p4runtime.sock");
         let config = config(&socket.display().to_string(), election_id);
+        let config = SwitchConfig { role: role.map(str::to_owned), ..config };
         self.tokio.block_on(Session::connect(config)).unwrap()
     }
 

@@ -173,7 +173,7 @@ fn other_has(line: &str) -> bool {
 #[test]
 fn another_primary_controller_is_named() {
     let mut device = Device::new(Some(TABLES));
-    let mut other = device.other(7);
+    let mut other = device.other(7, None);
     other.keep();
     let words = tributary_client::words::split("default exact_table miss").unwrap();
     let mut print = |_: &tributary_client::Report| {};
@@ -183,5 +183,9 @@ fn another_primary_controller_is_named() {
     let said = device.fail("default exact_table reset");
     assert!(said.contains("another controller is primary (election ID 7, ours is 1)"), "{said}");
     assert!(said.contains("--election-id 8"), "{said}");
+    // Each role has a primary controller of its own.
+    device.session = device.other(1, Some("guest"));
+    device.run("default exact_table reset");
+    assert_eq!(device.run("default exact_table"), "NoAction");
     drop(other);
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustyline::completion::Completer;
@@ -16,6 +17,9 @@ use tributary_base::say;
 use tributary_client::complete::complete;
 use tributary_client::names::Names;
 use tributary_client::{Report, Session, words};
+
+/// How long a command may go on after Ctrl-C.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// Completes with the names of the program that the switch runs.
 struct Words(Arc<Mutex<Names>>);
@@ -85,7 +89,14 @@ pub(super) fn run(
             if words.first().is_some_and(|word| word == "exit" || word == "quit") {
                 return Ok(true);
             }
-            super::carry_out(runtime, session, &words, print).map(|()| false)
+            let interrupted = async {
+                // A command that listens ends by itself.
+                let _ = tokio::signal::ctrl_c().await;
+                tokio::time::sleep(GRACE).await;
+            };
+            let outcome = super::carry_out(runtime, session, &words, print, interrupted);
+            session.release();
+            outcome.map(|()| false)
         });
         match outcome {
             Ok(true) => break,
