@@ -146,7 +146,8 @@ fn members(
     }
 }
 
-/// Reads a value of a type, as [`show`] writes it. Members of structures may also be given in their order without names.
+/// Reads a value of a type, as [`show`] writes it. Members of structures may also be given in their order without
+/// names.
 ///
 /// # Errors
 /// One line with the part that is wrong.

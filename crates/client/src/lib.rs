@@ -2,7 +2,8 @@
 //!
 //! - [`words`]: a command line in words;
 //! - [`names`]: what the switch's P4Info names;
-//! - [`value`], [`matches`], [`entry`], [`data`], [`text`]: values, keys, entries and other entities as text, and back;
+//! - [`value`], [`mod@matches`], [`entry`], [`data`], [`text`]: values, keys, entries and other entities
+//!   as text, and back;
 //! - [`session`]: the connection;
 //! - [`commands`]: the commands, each with its help; [`run()`] carries one out;
 //! - [`complete`]: completion of a command that is being written;

@@ -1,7 +1,7 @@
 //! The names of a program: what its P4Info has, by name and by number.
 //!
-//! Names may be given in full (`MyIngress.ipv4_lpm`), as P4Info's alias, or by their last parts (`ipv4_lpm`), as long as
-//! one object only has that name.
+//! Names may be given in full (`MyIngress.ipv4_lpm`), as P4Info's alias, or by their last parts (`ipv4_lpm`), as long
+//! as only one object has that name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
