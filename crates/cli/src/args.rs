@@ -82,6 +82,16 @@ pub(crate) enum Command {
         \x20 tributary controller job.toml --switch s1=10.9.0.1:9559 \\\n\
         \x20     --listen 10.9.0.2:29812 --identity keys/controller")]
     Controller(Box<ControllerArgs>),
+    /// Read and write a switch over P4Runtime: tables, counters, registers, packets.
+    #[command(after_help = "Examples:\n\
+        \x20 tributary p4runtime 127.0.0.1:9559\n\
+        \x20 tributary p4runtime 127.0.0.1:9559 tables\n\
+        \x20 tributary p4runtime 127.0.0.1:9559 add ipv4_lpm dst=10.0.0.0/8 forward port=1\n\
+        \x20 tributary p4runtime 127.0.0.1:9559 --json dump ipv4_lpm\n\
+        \x20 tributary p4runtime 127.0.0.1:9559 help add\n\n\
+        Without a command: a shell in a terminal; otherwise the commands in standard input, one per\n\
+        line (docs/reference/p4runtime-client.md)")]
+    P4runtime(crate::commands::p4runtime::P4runtimeArgs),
     /// Make certificates for the servers and clients of a testbed.
     #[command(after_help = "Example:\n  tributary certs keys controller=10.9.0.2 w1 w2")]
     Certs(crate::commands::certs::CertsArgs),

@@ -69,7 +69,10 @@ fn enter(command: &Command) -> Result<()> {
 
 /// Whether a command may compile P4 programs.
 fn compiles(command: &Command) -> bool {
-    matches!(command, Command::Run(_) | Command::Switch(_) | Command::Controller(_))
+    matches!(
+        command,
+        Command::Run(_) | Command::Switch(_) | Command::Controller(_) | Command::P4runtime(_)
+    )
 }
 
 /// The options of a command that runs parts of a network, of which each can serve metrics.
@@ -118,6 +121,7 @@ fn run(command: Command, metrics: &Metrics) -> Result<()> {
         Command::Crossconnect(args) => commands::crossconnect::run(&args, metrics),
         Command::Network(args) => commands::network::run(&args),
         Command::Controller(args) => commands::controller::run(&args, metrics),
+        Command::P4runtime(args) => commands::p4runtime::run(&args),
         Command::Doctor(args) => commands::doctor::run(&args),
         Command::Job(command) => commands::job::run(&command),
         Command::Place(args) => commands::place::run(&args, metrics),

@@ -61,6 +61,8 @@ pub struct SwitchConfig {
     pub device_id: u64,
     /// Of several controllers, the one with the highest election ID may write.
     pub election_id: u128,
+    /// The role of this controller; `None` for the default role, which may do everything.
+    pub role: Option<String>,
     /// Timeout for connecting, and for each request.
     pub request_timeout: Duration,
     /// How long an operation waits for a lost connection to come back.
@@ -79,6 +81,7 @@ impl SwitchConfig {
             keys: None,
             device_id: 1,
             election_id: 1,
+            role: None,
             request_timeout: Duration::from_secs(10),
             patience: Duration::from_secs(10),
             audit: Duration::from_secs(5),
@@ -229,10 +232,19 @@ impl Client {
         Some(Uint128 { high: (self.election_id >> 64) as u64, low: self.election_id as u64 })
     }
 
+    fn role(&self) -> String {
+        self.config.role.clone().unwrap_or_default()
+    }
+
+    fn stream_role(&self) -> Option<p4::Role> {
+        self.config.role.clone().map(|name| p4::Role { name, ..p4::Role::default() })
+    }
+
     fn arbitration(&self) -> StreamMessageRequest {
         let arbitration = MasterArbitrationUpdate {
             device_id: self.config.device_id,
             election_id: self.election_id(),
+            role: self.stream_role(),
             ..MasterArbitrationUpdate::default()
         };
         let update = stream_message_request::Update::Arbitration(arbitration);
@@ -292,6 +304,7 @@ impl Client {
         let (requests, receiver) = mpsc::channel(STREAM_ROOM);
         let arbitration = MasterArbitrationUpdate {
             device_id: self.config.device_id,
+            role: self.stream_role(),
             ..MasterArbitrationUpdate::default()
         };
         let update = stream_message_request::Update::Arbitration(arbitration);
@@ -327,16 +340,33 @@ impl Client {
     /// # Errors
     /// [`Error::Request`], [`Error::Lost`].
     pub async fn running(&self) -> Result<Option<Running>, Error> {
+        Ok(self.fetch(get::ResponseType::P4infoAndCookie).await?.map(|config| Running {
+            cookie: config.cookie.map_or(0, |cookie| cookie.cookie),
+            p4info: config.p4info,
+        }))
+    }
+
+    /// Returns the whole pipeline with its device configuration; `None` if the switch runs nothing. Works without
+    /// being primary.
+    ///
+    /// # Errors
+    /// [`Error::Request`], [`Error::Lost`].
+    pub async fn pipeline(&self) -> Result<Option<ForwardingPipelineConfig>, Error> {
+        self.fetch(get::ResponseType::All).await
+    }
+
+    async fn fetch(
+        &self,
+        parts: get::ResponseType,
+    ) -> Result<Option<ForwardingPipelineConfig>, Error> {
         let request = self.request(GetForwardingPipelineConfigRequest {
             device_id: self.config.device_id,
-            response_type: get::ResponseType::P4infoAndCookie.into(),
+            response_type: parts.into(),
         });
         match self.rpc.clone().get_forwarding_pipeline_config(request).await {
-            Ok(response) => Ok(response.into_inner().config.and_then(|config| {
-                let cookie = config.cookie.map_or(0, |cookie| cookie.cookie);
-                // Some switches answer with an empty configuration.
-                let nothing = cookie == 0 && config.p4info.is_none();
-                (!nothing).then_some(Running { cookie, p4info: config.p4info })
+            // Some switches answer with an empty configuration.
+            Ok(response) => Ok(response.into_inner().config.filter(|config| {
+                config.cookie.is_some_and(|cookie| cookie.cookie != 0) || config.p4info.is_some()
             })),
             // Switches without a pipeline answer with these codes.
             Err(status) if matches!(status.code(), Code::FailedPrecondition | Code::NotFound) => {
@@ -355,6 +385,7 @@ impl Client {
         let mut request = tonic::Request::new(SetForwardingPipelineConfigRequest {
             device_id: self.config.device_id,
             election_id: self.election_id(),
+            role: self.role(),
             action: set::Action::VerifyAndCommit.into(),
             config: Some(ForwardingPipelineConfig {
                 p4info: Some(pipeline.p4info.clone()),
@@ -386,46 +417,50 @@ impl Client {
     /// [`Error::NotPrimary`], [`Error::Lost`].
     pub async fn write(&self, updates: &[Update]) -> Result<(), Error> {
         for batch in updates.chunks(BATCH) {
-            let request = self.request(WriteRequest {
-                device_id: self.config.device_id,
-                election_id: self.election_id(),
-                updates: batch.to_vec(),
-                ..WriteRequest::default()
-            });
-            let outcome = self.rpc.clone().write(request).await;
-            outcome.map_err(|status| self.write_error(batch, &status))?;
+            let failures = self.try_write(batch).await?;
+            if let Some(first) = failures.first() {
+                return Err(self.write_error(batch, &failures, first));
+            }
         }
         Ok(())
     }
 
-    fn write_error(&self, batch: &[Update], status: &Status) -> Error {
-        if is_lost(status) {
-            return self.config.lost(self.config.reason(status));
+    /// Writes updates in one batch, and returns those that failed, in their order. The others have taken effect.
+    ///
+    /// # Errors
+    /// [`Error::Request`] if the whole batch was refused, [`Error::NotPrimary`], [`Error::Lost`].
+    pub async fn try_write(&self, updates: &[Update]) -> Result<Vec<Failure>, Error> {
+        let request = self.request(WriteRequest {
+            device_id: self.config.device_id,
+            election_id: self.election_id(),
+            role: self.role(),
+            updates: updates.to_vec(),
+            ..WriteRequest::default()
+        });
+        let Err(status) = self.rpc.clone().write(request).await else { return Ok(Vec::new()) };
+        if is_lost(&status) {
+            return Err(self.config.lost(self.config.reason(&status)));
         }
-        let errors = details(status);
-        let failures: Vec<(usize, &p4::Error)> =
-            errors.iter().enumerate().filter(|(_, error)| error.canonical_code != 0).collect();
-        let Some(&(index, first)) = failures.first() else {
-            if status.code() == Code::PermissionDenied {
-                return Error::NotPrimary {
-                    switch: self.config.name.clone(),
-                    primary: 0,
-                    own: self.config.election_id,
-                };
-            }
-            return self.config.failed("writing entries", status);
-        };
-        let code = Code::from(first.canonical_code);
+        let failures = failures(&status);
+        match failures.is_empty() {
+            false => Ok(failures),
+            true if status.code() == Code::PermissionDenied => Err(Error::NotPrimary {
+                switch: self.config.name.clone(),
+                primary: 0,
+                own: self.config.election_id,
+            }),
+            true => Err(self.config.failed("writing entries", &status)),
+        }
+    }
+
+    fn write_error(&self, batch: &[Update], failures: &[Failure], first: &Failure) -> Error {
         Error::Write {
             switch: self.config.name.clone(),
             failed: failures.len(),
             all: batch.len(),
-            what: batch.get(index).map_or_else(|| "an update".to_owned(), describe),
-            reason: match one_line(&first.message) {
-                text if text.is_empty() => format!("{code:?}"),
-                text => format!("{code:?}: {text}"),
-            },
-            fix: match code {
+            what: batch.get(first.index).map_or_else(|| "an update".to_owned(), describe),
+            reason: first.reason.clone(),
+            fix: match first.code {
                 Code::AlreadyExists => "another controller writes to the switch: stop it",
                 Code::InvalidArgument | Code::OutOfRange => {
                     "see whether the switch has the ports of the topology"
@@ -433,7 +468,7 @@ impl Client {
                 Code::ResourceExhausted => "the table is full: remove jobs or hosts",
                 _ => "see the switch's log",
             },
-            code,
+            code: first.code,
         }
     }
 
@@ -445,8 +480,8 @@ impl Client {
         let failed = |status: Status| self.config.failed("reading entries", &status);
         let request = self.request(ReadRequest {
             device_id: self.config.device_id,
+            role: self.role(),
             entities,
-            ..ReadRequest::default()
         });
         let mut responses = self.rpc.clone().read(request).await.map_err(failed)?.into_inner();
         let mut found = Vec::new();
@@ -465,6 +500,32 @@ pub fn root_cause(error: &dyn std::error::Error) -> String {
         cause = inner;
     }
     one_line(&cause.to_string())
+}
+
+/// An update that a switch refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Its place in the batch.
+    pub index: usize,
+    /// Its code.
+    pub code: Code,
+    /// The code and the switch's message, in one line.
+    pub reason: String,
+}
+
+/// The updates that failed, according to a status.
+fn failures(status: &Status) -> Vec<Failure> {
+    let failed = details(status).into_iter().enumerate();
+    let failed = failed.filter(|(_, error)| error.canonical_code != 0);
+    let failure = |(index, error): (usize, p4::Error)| {
+        let code = Code::from(error.canonical_code);
+        let reason = match one_line(&error.message) {
+            text if text.is_empty() => format!("{code:?}"),
+            text => format!("{code:?}: {text}"),
+        };
+        Failure { index, code, reason }
+    };
+    failed.map(failure).collect()
 }
 
 /// The errors of single updates in a status.
@@ -504,33 +565,60 @@ impl Stream {
     pub async fn next(&mut self) -> Result<Event, Error> {
         use stream_message_response::Update;
         loop {
-            let response = match self.responses.message().await {
-                Ok(Some(response)) => response,
-                Ok(None) => return Err(self.config.lost("the switch closed the stream")),
-                Err(status) => return Err(stream_error(&self.config, &status)),
-            };
-            match response.update {
-                Some(Update::Arbitration(update)) => {
-                    let code = update.status.as_ref().map_or(0, |status| status.code);
-                    let id = update.election_id.unwrap_or_default();
-                    let highest = (u128::from(id.high) << 64) | u128::from(id.low);
-                    return match Code::from(code) {
-                        Code::Ok => Ok(Event::Primary),
-                        Code::NotFound => Ok(Event::Vacant(highest)),
-                        _ => Err(Error::NotPrimary {
-                            switch: self.config.name.clone(),
-                            primary: highest,
-                            own: self.config.election_id,
-                        }),
-                    };
-                }
-                Some(Update::Packet(packet)) => return Ok(Event::PacketIn(packet.payload)),
-                Some(Update::Error(error)) => {
-                    return Ok(Event::Complaint(one_line(&error.message)));
-                }
+            match self.message().await? {
+                Update::Arbitration(update) => return self.arbitrated(&update),
+                Update::Packet(packet) => return Ok(Event::PacketIn(packet.payload)),
+                Update::Error(error) => return Ok(Event::Complaint(one_line(&error.message))),
                 _ => {}
             }
         }
+    }
+
+    /// The next message, whatever it is about.
+    ///
+    /// # Errors
+    /// [`Error::NotPrimary`] once another controller is primary, [`Error::Lost`] at the end.
+    pub async fn message(&mut self) -> Result<stream_message_response::Update, Error> {
+        use stream_message_response::Update;
+        loop {
+            match self.responses.message().await {
+                Ok(Some(response)) => match response.update {
+                    Some(Update::Arbitration(update)) => {
+                        self.arbitrated(&update)?;
+                        return Ok(Update::Arbitration(update));
+                    }
+                    Some(update) => return Ok(update),
+                    None => {}
+                },
+                Ok(None) => return Err(self.config.lost("the switch closed the stream")),
+                Err(status) => return Err(stream_error(&self.config, &status)),
+            }
+        }
+    }
+
+    /// Who is primary, according to the switch.
+    fn arbitrated(&self, update: &MasterArbitrationUpdate) -> Result<Event, Error> {
+        let code = update.status.as_ref().map_or(0, |status| status.code);
+        let id = update.election_id.unwrap_or_default();
+        let highest = (u128::from(id.high) << 64) | u128::from(id.low);
+        match Code::from(code) {
+            Code::Ok => Ok(Event::Primary),
+            Code::NotFound => Ok(Event::Vacant(highest)),
+            _ => Err(Error::NotPrimary {
+                switch: self.config.name.clone(),
+                primary: highest,
+                own: self.config.election_id,
+            }),
+        }
+    }
+
+    /// Sends a message to the switch.
+    ///
+    /// # Errors
+    /// [`Error::Lost`] if the stream is closed.
+    pub async fn send(&self, update: stream_message_request::Update) -> Result<(), Error> {
+        let sent = self.requests.send(StreamMessageRequest { update: Some(update) }).await;
+        sent.map_err(|_| self.config.lost("the stream closed"))
     }
 
     /// A sender for frames into the switch at the controller's port.

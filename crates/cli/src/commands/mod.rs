@@ -10,6 +10,7 @@ pub(crate) mod frames;
 pub(crate) mod job;
 pub(crate) mod network;
 pub(crate) mod optical;
+pub(crate) mod p4runtime;
 pub(crate) mod place;
 pub(crate) mod ps;
 pub(crate) mod reminder;

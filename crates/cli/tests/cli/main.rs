@@ -22,6 +22,7 @@ mod mininet;
 mod on_demand;
 mod outages;
 mod outsiders;
+mod p4runtime;
 mod packages;
 mod peers;
 mod plain_traffic;
