@@ -13,7 +13,7 @@ pub enum LoadError {
     #[error("the program has no `main`")]
     NoMain,
     /// The program is written for an unknown architecture.
-    #[error("unknown architecture: package `{0}` (known: `V1Switch`, `Switch`)")]
+    #[error("unknown architecture: package `{0}` (known: `V1Switch`, `PSA_Switch`, `Switch`)")]
     Package(String),
     /// The package lacks a block, or has a control in place of a parser.
     #[error("package `{package}`: no {kind} is bound to parameter `{role}`")]
