@@ -1,9 +1,11 @@
 //! The externs of v1model.
 
-use tributary_p4::ir::{Arg, Expr, ExprKind, ExternCall, FieldId, FieldRole, HeaderRef, Place};
+use tributary_p4::ir::{
+    Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place,
+};
 
 use crate::testgen::circuit::{Circuit, FALSE, Lit, TRUE, Word, of_number, resize};
-use crate::testgen::machine::{Machine, mix};
+use crate::testgen::machine::{ALWAYS, Machine, mix};
 
 /// Cells that a packet may have in common with earlier ones.
 const MOST_CELLS: usize = 3;
@@ -17,10 +19,10 @@ impl Machine<'_> {
         match (type_name, call.method.as_str()) {
             (Some("register"), "read") => self.read_register(call),
             (Some("register"), "write") => self.write_register(call),
-            // Without rates, a meter marks every packet green, which is zero.
             (Some("meter"), "execute_meter") => {
-                if let Some((place, width)) = out(args, 1) {
-                    self.store(place, &vec![FALSE; width]);
+                if let (Some(id), Some((place, width))) = (call.instance, out(args, 1)) {
+                    let colour = self.colour(id);
+                    self.store(place, &resize(&colour, width, false));
                 }
             }
             (None, "mark_to_drop") => self.mark_to_drop(args),
@@ -76,7 +78,7 @@ impl Machine<'_> {
         }
         let width = outs.iter().map(|(_, width)| width).sum();
         let known = self.registers.get(&(id, index)).cloned();
-        let cell = known.unwrap_or_else(|| vec![FALSE; width]);
+        let cell = known.unwrap_or_else(|| self.first_cell(id, index, width));
         let mut rest = &cell[..];
         for (place, width) in outs {
             let Some((value, after)) = rest.split_at_checked(width) else { return };
@@ -96,7 +98,41 @@ impl Machine<'_> {
         };
         if index < self.size(id) {
             self.registers.insert((id, index), cell);
+            self.trace.written.insert(id);
         }
+    }
+
+    /// What a cell holds at first: what the test writes, which may be an input, or zero.
+    fn first_cell(&mut self, id: ExternId, index: u64, width: usize) -> Word {
+        if let Some(known) = self.trace.inputs.cells.get(&(id, index)) {
+            return known.clone();
+        }
+        let set = self.case.cells.get(&(id, index)).filter(|bits| bits.len() == width);
+        if set.is_none() && !self.presets {
+            return vec![FALSE; width];
+        }
+        let bits = set.cloned().unwrap_or_else(|| vec![false; width]);
+        let word: Word = bits.into_iter().map(|bit| self.trace.circuit.input(bit)).collect();
+        self.trace.inputs.cells.insert((id, index), word.clone());
+        word
+    }
+
+    /// The colour that a meter gives to all packets: that of the rates that the test sets, which may be an
+    /// input, or green, which is zero.
+    fn colour(&mut self, id: ExternId) -> Word {
+        if let Some(known) = self.trace.inputs.colours.get(&id) {
+            return known.clone();
+        }
+        let set = self.case.colours.get(&id);
+        if set.is_none() && !self.presets {
+            return vec![FALSE; 2];
+        }
+        let bits = set.cloned().unwrap_or_else(|| vec![false; 2]);
+        let word: Word = bits.into_iter().map(|bit| self.trace.circuit.input(bit)).collect();
+        self.trace.inputs.colours.insert(id, word.clone());
+        let none = self.trace.circuit.and(word[0], word[1]);
+        self.fork(none, [None, None], ALWAYS);
+        word
     }
 
     fn mark_to_drop(&mut self, args: &[Arg]) {

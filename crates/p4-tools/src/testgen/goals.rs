@@ -9,9 +9,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Annotation, Arg, Block, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
-    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
+    FieldRole, Keyset, Mark, MatchKind, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
     Transition,
 };
+
+use crate::testgen::influence::Influence;
 
 /// What a goal stands for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
@@ -82,6 +84,11 @@ pub(crate) struct Instrumented {
     /// For each entry of the program, by table: a goal of the search that is not counted, and so not
     /// reported. Different entries of one action lead to different paths.
     pub(crate) entries: Vec<Vec<usize>>,
+    /// For each action of each table that an entry of a test can run: a goal of the search, of the same
+    /// kind. What follows a hit is not reached by the same action on a miss.
+    pub(crate) added: Vec<Vec<Option<usize>>>,
+    /// What conditions depend on.
+    pub(crate) influence: Influence,
     /// For the first goal of each body and parser state: all goals that may follow within.
     pub(crate) inside: HashMap<usize, BTreeSet<usize>>,
 }
@@ -158,9 +165,22 @@ impl Instrumented {
             let reachable = walk_tables.contains(&(table as u32));
             of.entries.iter().filter(|_| reachable).map(|_| number()).collect()
         });
-        let entries = entries.collect();
-        Self { program, goals, counter, alive, entries, inside }
+        let entries: Vec<Vec<usize>> = entries.collect();
+        let added = program.tables.iter().enumerate();
+        let added = added.map(|(table, of)| {
+            let reachable = walk_tables.contains(&(table as u32)) && takes_entries(of);
+            let listed = of.actions.iter();
+            listed.map(|it| (reachable && it.scope.in_entries()).then(&mut number)).collect()
+        });
+        let added = added.collect();
+        let influence = Influence::new(&program, counter, &entries);
+        Self { program, goals, counter, alive, entries, added, influence, inside }
     }
+}
+
+/// Whether the control plane can add entries to a table.
+pub(crate) fn takes_entries(table: &Table) -> bool {
+    !table.const_entries && table.keys.iter().any(|key| key.kind != MatchKind::Selector)
 }
 
 /// Whether some configuration of a table runs this action of its list.

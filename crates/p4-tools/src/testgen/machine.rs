@@ -70,6 +70,10 @@ pub(crate) struct Trace {
     pub(crate) branches: Vec<Branch>,
     pub(crate) goals: BTreeSet<usize>,
     pub(crate) applied: Vec<Applied>,
+    /// Goals behind conditions that were constants on this path.
+    pub(crate) blocked: BTreeSet<usize>,
+    /// The registers that were written.
+    pub(crate) written: BTreeSet<ExternId>,
     /// Values of a value set that a `select` compared in vain.
     pub(crate) absent: Vec<(ExternId, Vec<Vec<bool>>)>,
     /// Packets that were too short, by position, with the number of bytes that the parser wanted.
@@ -104,6 +108,8 @@ pub(crate) struct Machine<'p> {
     pub(crate) of: &'p Instrumented,
     pub(crate) program: &'p Program,
     pub(crate) case: &'p Case,
+    /// Whether registers and colours of meters are inputs, besides those that the test sets.
+    pub(crate) presets: bool,
     pub(crate) trace: Trace,
     pub(crate) fields: Vec<Word>,
     pub(crate) registers: HashMap<(ExternId, u64), Word>,
@@ -144,7 +150,7 @@ pub(crate) struct Requests {
 }
 
 impl<'p> Machine<'p> {
-    pub(crate) fn new(of: &'p Instrumented, case: &'p Case) -> Self {
+    pub(crate) fn new(of: &'p Instrumented, case: &'p Case, presets: bool) -> Self {
         let mut circuit = Circuit::new();
         let inputs = case.inputs(&mut circuit);
         let trace = Trace {
@@ -154,6 +160,8 @@ impl<'p> Machine<'p> {
             branches: Vec::new(),
             goals: BTreeSet::new(),
             applied: Vec::new(),
+            blocked: BTreeSet::new(),
+            written: BTreeSet::new(),
             absent: Vec::new(),
             short: Vec::new(),
             consumed: Vec::new(),
@@ -168,6 +176,7 @@ impl<'p> Machine<'p> {
             of,
             program: &of.program,
             case,
+            presets,
             trace,
             fields: Vec::new(),
             registers: HashMap::new(),
@@ -196,8 +205,10 @@ impl<'p> Machine<'p> {
     pub(crate) fn fork(&mut self, condition: Lit, sides: [Option<usize>; 2], site: u64) -> bool {
         let taken = self.trace.circuit.value(condition);
         self.trace.signature = mix(self.trace.signature ^ site.rotate_left(1) ^ u64::from(taken));
-        if !condition.is_constant() {
-            let [yes, no] = sides;
+        let [yes, no] = sides;
+        if condition.is_constant() {
+            self.trace.blocked.extend(if taken { no } else { yes });
+        } else {
             let (holds, other) = if taken { (condition, no) } else { (!condition, yes) };
             if site != ALWAYS {
                 self.branch(!holds, other, site << 1 | u64::from(taken), false);

@@ -15,6 +15,7 @@ mod case;
 mod circuit;
 mod externs;
 mod goals;
+mod influence;
 mod judge;
 mod machine;
 mod merge;
@@ -81,12 +82,12 @@ pub struct Progress {
 pub struct Statistics {
     /// Executions of the symbolic machine.
     pub executed: usize,
-    /// Queries to the solver, those without a solution, and those given up.
-    pub solved: usize,
-    /// See `solved`.
-    pub impossible: usize,
-    /// See `solved`.
-    pub unsolved: usize,
+    /// Queries to the solver: whether a path can be changed so that it takes another side.
+    pub queries: usize,
+    /// Queries without a solution. That says nothing about other paths to the same place.
+    pub contradictory: usize,
+    /// Queries that the solver gave up.
+    pub given_up: usize,
     /// Tests that the switch ran.
     pub judged: usize,
     /// Tests whose entries the switch refused.

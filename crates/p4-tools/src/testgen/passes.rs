@@ -37,9 +37,9 @@ struct Queued {
     requests: Requests,
 }
 
-/// Executes a test.
-pub(crate) fn run(of: &Instrumented, case: &Case) -> Trace {
-    let mut machine = Machine::new(of, case);
+/// Executes a test. With `presets`, what registers hold at first, and the colours of meters, are inputs.
+pub(crate) fn run(of: &Instrumented, case: &Case, presets: bool) -> Trace {
+    let mut machine = Machine::new(of, case, presets);
     for number in 0..case.packets.len() {
         machine.packet = number;
         machine.trace.consumed.push(BTreeSet::new());

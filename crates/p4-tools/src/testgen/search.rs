@@ -5,7 +5,7 @@
 //! shortens a packet, or appends another packet. Changes that lead to a goal that no test reaches
 //! come first. Others follow, those of rarely tried places first.
 
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_p4::P4Info;
-use tributary_p4::ir::{MatchKind, Stmt, TableId};
+use tributary_p4::ir::{ExternId, Stmt, TableId};
 
 use crate::testgen::case::{Call, Case, Rule, profile};
 use crate::testgen::circuit::{Gate, to_bits};
-use crate::testgen::goals::{Instrumented, counted};
+use crate::testgen::goals::{Instrumented, counted, takes_entries};
+use crate::testgen::influence::{Holder, Needs};
 use crate::testgen::judge::{Verdict, judge};
 use crate::testgen::machine::{Applied, Branch, Outcome, Trace, mix};
 use crate::testgen::solver::{Answer, solve};
@@ -41,14 +42,21 @@ const IMPOSSIBLE: u32 = 3;
 const RECENT: usize = 64;
 /// The end of a search without an end.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+/// Distances from which on changes are equally promising.
+const FAR: u32 = 8;
+/// Rounds without a new goal, after which tests set registers and the rates of meters.
+const PACKET_ROUNDS: usize = 5;
+/// Registers among which the search chooses what an earlier packet writes.
+const NEAR_REGISTERS: usize = 4;
 /// Bytes of payload that packets keep.
 const PAYLOAD: usize = 3;
 
 /// A change of a known test.
 #[derive(Debug)]
 enum Change {
-    /// A side of a branch that the test does not take, by its position.
-    Flip(usize),
+    /// A side of a branch that the test does not take, by its position, and how near its statements come
+    /// to what an unreached goal depends on.
+    Flip(usize, Option<u32>),
     /// None: the test is new.
     Whole,
 }
@@ -60,6 +68,9 @@ enum Promise {
     Goal,
     /// A place in which new goals are.
     Within,
+    /// A change of what the condition before a new goal depends on, with the number of assignments in
+    /// between.
+    Toward(u32),
     /// Another path.
     Nothing,
 }
@@ -69,6 +80,7 @@ impl Promise {
         match self {
             Self::Goal => 8,
             Self::Within => 6,
+            Self::Toward(_) => 5,
             Self::Nothing => 3,
         }
     }
@@ -78,6 +90,7 @@ impl Promise {
         match self {
             Self::Goal => tries,
             Self::Within => 3 + 2 * tries,
+            Self::Toward(distance) => 4 + 3 * tries + distance.min(FAR),
             Self::Nothing => 20 + 4 * tries,
         }
     }
@@ -116,6 +129,8 @@ impl Ord for Work {
 pub(crate) struct Kept {
     pub(crate) case: Case,
     pub(crate) verdict: Verdict,
+    /// The registers that it writes.
+    written: BTreeSet<ExternId>,
 }
 
 pub(crate) struct Search<'a> {
@@ -134,6 +149,10 @@ pub(crate) struct Search<'a> {
     action_of: HashMap<usize, usize>,
     covered: BTreeSet<usize>,
     kept: Vec<Kept>,
+    /// Tests that meet a condition before a new goal that is a constant for them, by goal.
+    blocked: BTreeMap<usize, Rc<Case>>,
+    /// Whether what registers hold at first, and the colours of meters, are inputs.
+    presets: bool,
     /// Attempts at sites.
     tried: HashMap<u64, u32>,
     signatures: HashSet<u64>,
@@ -164,7 +183,13 @@ impl<'a> Search<'a> {
                 let key = (TableId(number as u32), entry.call.action as usize);
                 action_of.extend(actions.get(&key).map(|action| (*goal, *action)));
             }
+            for (action, goal) in of.added[number].iter().enumerate() {
+                let known = actions.get(&(TableId(number as u32), action));
+                action_of.extend(goal.zip(known.copied()));
+            }
         }
+        let search_goals = of.entries.iter().flatten().copied();
+        let search_goals = search_goals.chain(of.added.iter().flatten().copied().flatten());
         let now = Instant::now();
         Self {
             of,
@@ -174,11 +199,13 @@ impl<'a> Search<'a> {
             until: now.checked_add(options.time).unwrap_or(now + FOREVER),
             random: ChaCha8Rng::seed_from_u64(options.seed),
             queue: BinaryHeap::new(),
-            wanted: of.alive.iter().copied().chain(of.entries.iter().flatten().copied()).collect(),
+            wanted: of.alive.iter().copied().chain(search_goals).collect(),
             actions,
             action_of,
             covered: BTreeSet::new(),
             kept: Vec::new(),
+            blocked: BTreeMap::new(),
+            presets: false,
             tried: HashMap::new(),
             signatures: HashSet::new(),
             cases: HashSet::new(),
@@ -204,7 +231,10 @@ impl<'a> Search<'a> {
                 break;
             }
             let extends = self.stale.is_multiple_of(STALE) || self.queue.is_empty();
-            if extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty() {
+            let ends = extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty();
+            if !self.presets && (ends || self.rounds > PACKET_ROUNDS) && self.has_presets() {
+                self.begin_presets();
+            } else if ends {
                 break;
             }
             let Some(work) = self.queue.pop() else { continue };
@@ -226,11 +256,53 @@ impl<'a> Search<'a> {
         self.wanted.contains(&goal) && !self.covered.contains(&goal)
     }
 
-    fn hope(&self, branch: &Branch) -> Promise {
-        match self.promise(branch.goal) {
-            Promise::Nothing if branch.likely => Promise::Within,
-            promise => promise,
+    /// Whether the program has what tests can set besides tables.
+    fn has_presets(&self) -> bool {
+        let set = |name: &str| name == "register" || name == "meter";
+        self.of.program.externs.iter().any(|it| set(&it.type_name))
+    }
+
+    /// Starts again from the tests that were found, with registers and colours of meters as inputs.
+    fn begin_presets(&mut self) {
+        self.presets = true;
+        self.tried.clear();
+        self.cases.clear();
+        self.signatures.clear();
+        self.recent.clear();
+        self.queue.clear();
+        (self.stale, self.rounds) = (0, 0);
+        let kept: Vec<Case> = self.kept.iter().rev().map(|kept| kept.case.clone()).collect();
+        kept.into_iter().for_each(|case| self.execute(case, 0));
+    }
+
+    fn hope(&self, branch: &Branch, toward: Option<u32>) -> Promise {
+        match (self.promise(branch.goal), toward) {
+            (Promise::Nothing, _) if branch.likely => Promise::Within,
+            (Promise::Nothing, Some(distance)) => Promise::Toward(distance),
+            (promise, _) => promise,
         }
+    }
+
+    /// What the new goals depend on before which a test meets a condition that is a constant for it.
+    fn needed(&self, goals: &BTreeSet<usize>) -> Needs {
+        let mut needed = Needs::new();
+        for &goal in goals {
+            if self.promise(Some(goal)) == Promise::Nothing {
+                continue;
+            }
+            for (&holder, &distance) in &*self.of.influence.needs(goal) {
+                let known = needed.entry(holder).or_insert(distance);
+                *known = distance.min(*known);
+            }
+        }
+        needed
+    }
+
+    /// How near the statements after a goal come to what is needed.
+    fn toward(&self, goal: Option<usize>, needed: &Needs) -> Option<u32> {
+        let goal = goal?;
+        let goal = self.action_of.get(&goal).copied().unwrap_or(goal);
+        self.of.influence.of_body(goal, needed)
     }
 
     /// What a change may lead to, if it leads to this goal first.
@@ -257,7 +329,7 @@ impl<'a> Search<'a> {
     }
 
     fn step(&mut self, work: Work) {
-        let Change::Flip(at) = work.change else {
+        let Change::Flip(at, toward) = work.change else {
             self.execute((*work.case).clone(), 0);
             return;
         };
@@ -265,21 +337,22 @@ impl<'a> Search<'a> {
         let trace = match known {
             Some((_, trace)) => Rc::clone(trace),
             None => {
-                let trace = Rc::new(passes::run(self.of, &work.case));
+                let trace = Rc::new(passes::run(self.of, &work.case, self.presets));
                 self.remember(&work.case, &trace);
                 trace
             }
         };
         let branch = &trace.branches[at];
         let tries = self.tries(branch.site);
-        if tries >= self.hope(branch).attempts() {
+        let promise = self.hope(branch, toward);
+        if tries >= promise.attempts() {
             return;
         }
         self.tried.insert(branch.site, tries + 1);
         let mut conditions = trace.path[..branch.after].to_vec();
         conditions.push(branch.wanted);
         conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
-        self.statistics.solved += 1;
+        self.statistics.queries += 1;
         match solve(&trace.circuit, &conditions, self.until) {
             Answer::Solved(values) => {
                 let mut case = (*work.case).clone();
@@ -289,9 +362,13 @@ impl<'a> Search<'a> {
             Answer::Impossible => {
                 // The same is to be expected of other tests with this history.
                 self.tried.insert(branch.site, tries + IMPOSSIBLE);
-                self.statistics.impossible += 1;
+                self.statistics.contradictory += 1;
+                if matches!(promise, Promise::Goal | Promise::Within) && tries == 0 {
+                    let goals = branch.goal.into_iter().collect();
+                    self.changes(&work.case, &trace, 0..at, &goals);
+                }
             }
-            Answer::Unsolved => self.statistics.unsolved += 1,
+            Answer::Unsolved => self.statistics.given_up += 1,
         }
     }
 
@@ -300,11 +377,12 @@ impl<'a> Search<'a> {
     fn execute(&mut self, mut case: Case, bound: usize) {
         let mut hasher = DefaultHasher::new();
         (&case.packets, &case.rules, &case.defaults, &case.members).hash(&mut hasher);
+        (&case.cells, &case.colours).hash(&mut hasher);
         if !self.cases.insert(hasher.finish()) {
             return;
         }
         self.statistics.executed += 1;
-        let trace = passes::run(self.of, &case);
+        let trace = passes::run(self.of, &case, self.presets);
         case.sessions.extend(&trace.sessions);
         case.groups.extend(trace.groups.iter().filter(|&&group| group != 0));
         let new = trace.goals.iter().any(|&goal| self.is_new(goal));
@@ -318,16 +396,36 @@ impl<'a> Search<'a> {
             return;
         }
         let case = Rc::new(case);
-        for (at, branch) in trace.branches.iter().enumerate().skip(bound) {
-            let tries = self.tries(branch.site);
-            let promise = self.hope(branch);
-            if tries < promise.attempts() {
-                self.push(promise.class(tries), Rc::clone(&case), Change::Flip(at));
+        for &goal in &trace.blocked {
+            if self.promise(Some(goal)) != Promise::Nothing {
+                self.blocked.insert(goal, Rc::clone(&case));
             }
         }
-        self.entries(&case, &trace);
+        self.changes(&case, &trace, bound..trace.branches.len(), &trace.blocked);
         self.lengths(&case, &trace);
         self.remember(&case, &Rc::new(trace));
+    }
+
+    /// Queues changes of a test: other sides of these branches, and entries. The goals are those before
+    /// which it meets a condition that it cannot change as it is.
+    fn changes(
+        &mut self,
+        case: &Rc<Case>,
+        trace: &Trace,
+        branches: std::ops::Range<usize>,
+        goals: &BTreeSet<usize>,
+    ) {
+        let needed = self.needed(goals);
+        for at in branches {
+            let branch = &trace.branches[at];
+            let tries = self.tries(branch.site);
+            let toward = self.toward(branch.goal, &needed);
+            let promise = self.hope(branch, toward);
+            if tries < promise.attempts() {
+                self.push(promise.class(tries), Rc::clone(case), Change::Flip(at, toward));
+            }
+        }
+        self.entries(case, trace, &needed);
     }
 
     fn remember(&mut self, case: &Rc<Case>, trace: &Rc<Trace>) {
@@ -347,12 +445,13 @@ impl<'a> Search<'a> {
             self.stale = 0;
             self.rounds = 0;
             self.covered.extend(verdict.goals.intersection(&self.wanted));
-            self.kept.push(Kept { case: case.clone(), verdict });
+            let written = trace.written.clone();
+            self.kept.push(Kept { case: case.clone(), verdict, written });
         }
     }
 
     /// Queues changes of entries, default actions and value sets.
-    fn entries(&mut self, case: &Rc<Case>, trace: &Trace) {
+    fn entries(&mut self, case: &Rc<Case>, trace: &Trace, needed: &Needs) {
         let mut seen = HashSet::new();
         for applied in &trace.applied {
             let Applied { table: id, outcome, .. } = applied;
@@ -360,12 +459,22 @@ impl<'a> Search<'a> {
                 continue;
             }
             let table = &self.of.program.tables[id.index()];
-            let has_keys = table.keys.iter().any(|key| key.kind != MatchKind::Selector);
+            let takes_entries = takes_entries(table);
             for (action, listed) in table.actions.iter().enumerate() {
-                let promise = self.promise(self.actions.get(&(*id, action)).copied());
-                if has_keys && !table.const_entries && listed.scope.in_entries() {
+                let goal = self.actions.get(&(*id, action)).copied();
+                let toward = self.toward(goal, needed);
+                let or_toward = |promise, toward: Option<u32>| match promise {
+                    Promise::Nothing => toward.map_or(promise, Promise::Toward),
+                    promise => promise,
+                };
+                if takes_entries && listed.scope.in_entries() {
+                    let added = self.of.added[id.index()][action];
+                    let table_toward = self.of.influence.of_table(id.0, needed);
+                    let toward = toward.into_iter().chain(table_toward).min();
+                    let promise = or_toward(self.promise(added), toward);
                     self.entry(case, applied, action, promise);
                 }
+                let promise = or_toward(self.promise(goal), toward);
                 let may_default = *outcome == Outcome::Miss
                     && !table.const_default
                     && listed.scope.as_default()
@@ -472,6 +581,10 @@ impl<'a> Search<'a> {
         let mut any = false;
         let kept: Vec<Case> = self.kept.iter().map(|kept| kept.case.clone()).collect();
         for turn in 0..kept.len().min(EXTENDED) {
+            if turn % 2 == 1 && self.joined_by_register() {
+                any = true;
+                continue;
+            }
             // Tests that were found last come first: they go deepest.
             let last = kept.len() - 1;
             let number =
@@ -487,20 +600,7 @@ impl<'a> Search<'a> {
             }
             // State may build up over several packets.
             let more = 1 + (self.rounds - 1) % room;
-            let mut joined = one.clone();
-            let last = &other.packets[other.packets.len() - 1];
-            joined.packets.extend(std::iter::repeat_n(last.clone(), more));
-            for rule in &other.rules {
-                let same = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
-                if !joined.rules.iter().any(same) {
-                    joined.rules.push(rule.clone());
-                }
-            }
-            for member in &other.members {
-                if !joined.members.contains(member) {
-                    joined.members.push(member.clone());
-                }
-            }
+            let mut joined = one.joined(other, more);
             if same && self.random.random_bool(0.5) {
                 self.double(&mut joined);
             }
@@ -508,6 +608,46 @@ impl<'a> Search<'a> {
             self.push(2, Rc::new(joined), Change::Whole);
         }
         any
+    }
+
+    /// Queues a test that comes to a condition before a new goal, after another test that writes a register
+    /// on which the condition depends. False if there is none.
+    fn joined_by_register(&mut self) -> bool {
+        let goals = self.blocked.keys().copied().collect::<Vec<_>>();
+        let open = |goal: &usize| self.promise(Some(*goal)) != Promise::Nothing;
+        let goals: Vec<usize> = goals.into_iter().filter(open).collect();
+        if goals.is_empty() {
+            return false;
+        }
+        let goal = goals[self.random.random_range(0..goals.len())];
+        let needs = self.of.influence.needs(goal);
+        let mut registers: Vec<(u32, ExternId)> = needs
+            .iter()
+            .filter_map(|(holder, distance)| match holder {
+                Holder::Register(id) => Some((*distance, *id)),
+                Holder::Field(_) => None,
+            })
+            .collect();
+        registers.sort_unstable();
+        registers.truncate(NEAR_REGISTERS);
+        if registers.is_empty() {
+            return false;
+        }
+        let (_, register) = registers[self.random.random_range(0..registers.len())];
+        let then = Rc::clone(&self.blocked[&goal]);
+        let first: Vec<&Kept> = self
+            .kept
+            .iter()
+            .filter(|kept| kept.written.contains(&register))
+            .filter(|kept| kept.case.packets.len() < self.options.packets)
+            .collect();
+        if first.is_empty() {
+            return false;
+        }
+        let first = first[self.random.random_range(0..first.len())];
+        let joined = first.case.joined(&then, 1);
+        self.push(2, Rc::new(joined), Change::Whole);
+        true
     }
 
     /// Adds a second entry like each one, for packets that differ in little.
@@ -552,12 +692,12 @@ impl<'a> Search<'a> {
     fn improve(&mut self, mut kept: Kept) -> Kept {
         for change in [Self::shorten, Self::spread] {
             let mut case = kept.case.clone();
-            let trace = passes::run(self.of, &case);
+            let trace = passes::run(self.of, &case, false);
             change(self, &mut case, &trace);
-            let trace = passes::run(self.of, &case);
+            let trace = passes::run(self.of, &case, false);
             let verdict = judge(self.of, self.p4info, &case, &trace);
             if let Some(verdict) = verdict.filter(|v| v.goals.is_superset(&kept.verdict.goals)) {
-                kept = Kept { case, verdict };
+                kept = Kept { case, verdict, written: trace.written };
             }
         }
         kept
@@ -577,6 +717,8 @@ impl<'a> Search<'a> {
                 _ => None,
             })
             .collect();
+        case.cells.retain(|cell, _| trace.inputs.cells.contains_key(cell));
+        case.colours.retain(|meter, _| trace.inputs.colours.contains_key(meter));
         let mut number = 0;
         case.rules.retain(|_| {
             number += 1;

@@ -47,7 +47,9 @@ impl Machine<'_> {
         if !keys.is_empty() {
             if let Some(number) = self.find_rule(id, table, keys, site) {
                 let args = self.trace.inputs.rules[number].1.clone();
-                return (Outcome::Rule(number), self.case.rules[number].call.action, args);
+                let action = self.case.rules[number].call.action;
+                self.trace.goals.extend(self.of.added[id.index()][action]);
+                return (Outcome::Rule(number), action, args);
             }
             let mut order: Vec<usize> = (0..table.entries.len()).collect();
             // Longer prefixes have precedence.
@@ -99,7 +101,7 @@ impl Machine<'_> {
             if c.value(first) {
                 found = Some(number);
             } else if !first.is_constant() {
-                let goal = self.first_goal(&table.actions[rule.call.action].prologue);
+                let goal = self.of.added[id.index()][rule.call.action];
                 self.branch(first, goal, mix(site ^ 1 ^ (number as u64) << 8), true);
             }
             conditions.push(matched);
