@@ -8,12 +8,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
-    Annotation, Arg, Block, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
+    Annotation, Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
     FieldRole, Keyset, Mark, MatchKind, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
     Transition,
 };
 
 use crate::testgen::influence::Influence;
+use crate::testgen::reach;
 
 /// What a goal stands for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
@@ -79,11 +80,11 @@ pub(crate) struct Instrumented {
     pub(crate) goals: Vec<Goal>,
     /// The counter with one cell per goal.
     pub(crate) counter: ExternId,
-    /// The goals that some path through the program's graph leads to. Others are dead code.
+    /// The goals that some path through the program's graph may lead to. Others are proven unreachable.
     pub(crate) alive: BTreeSet<usize>,
     /// For each entry of the program, by table: a goal of the search that is not counted, and so not
     /// reported. Different entries of one action lead to different paths.
-    pub(crate) entries: Vec<Vec<usize>>,
+    pub(crate) entries: Vec<Vec<Option<usize>>>,
     /// For each action of each table that an entry of a test can run: a goal of the search, of the same
     /// kind. What follows a hit is not reached by the same action on a miss.
     pub(crate) added: Vec<Vec<Option<usize>>>,
@@ -147,13 +148,8 @@ impl Instrumented {
             args: vec![CtorArg::Int(goals.len().max(1) as u128), symbol],
             annotations: Vec::<Annotation>::new(),
         });
-        let mut walk = Walk::new(&program, counter);
-        for &(_, block) in &program.blocks {
-            walk.block(block);
-        }
-        let walk_tables: HashSet<u32> =
-            walk.seen.iter().filter(|(is_table, _)| *is_table).map(|(_, id)| *id).collect();
-        let alive = walk.goals;
+        let reachable = reach::reachable(&program, counter);
+        let alive = reachable.goals;
         let inside = inside(&program, counter);
         let mut next = goals.len();
         let mut number = || {
@@ -162,13 +158,15 @@ impl Instrumented {
         };
         let entries = program.tables.iter().enumerate();
         let entries = entries.map(|(table, of)| {
-            let reachable = walk_tables.contains(&(table as u32));
-            of.entries.iter().filter(|_| reachable).map(|_| number()).collect()
+            let entries = (0..of.entries.len()).map(|entry| {
+                reachable.entries.contains(&(table as u32, entry)).then(&mut number)
+            });
+            entries.collect()
         });
-        let entries: Vec<Vec<usize>> = entries.collect();
+        let entries: Vec<Vec<Option<usize>>> = entries.collect();
         let added = program.tables.iter().enumerate();
         let added = added.map(|(table, of)| {
-            let reachable = walk_tables.contains(&(table as u32)) && takes_entries(of);
+            let reachable = reachable.tables.contains(&(table as u32)) && takes_entries(of);
             let listed = of.actions.iter();
             listed.map(|it| (reachable && it.scope.in_entries()).then(&mut number)).collect()
         });
@@ -184,7 +182,7 @@ pub(crate) fn takes_entries(table: &Table) -> bool {
 }
 
 /// Whether some configuration of a table runs this action of its list.
-fn can_run(table: &Table, action: usize) -> bool {
+pub(crate) fn can_run(table: &Table, action: usize) -> bool {
     let listed = &table.actions[action];
     let is_default = table.default_action.action as usize == action;
     let by_default = is_default || !table.const_default && listed.scope.as_default();
@@ -438,13 +436,6 @@ struct Walk<'p> {
 impl<'p> Walk<'p> {
     fn new(program: &'p Program, counter: ExternId) -> Self {
         Self { program, counter, goals: BTreeSet::new(), seen: HashSet::new() }
-    }
-
-    fn block(&mut self, block: Block) {
-        match block {
-            Block::Control(id) => self.visit_body(&self.program.controls[id.index()].body),
-            Block::Parser(id) => self.states(&self.program.parsers[id.index()].states, StateId(0)),
-        }
     }
 
     fn states(&mut self, states: &'p [State], first: StateId) {

@@ -42,7 +42,7 @@ pub(crate) struct Influence {
 
 impl Influence {
     /// Analyses an instrumented program. `entries` has a goal for each entry of each table.
-    pub(crate) fn new(program: &Program, counter: ExternId, entries: &[Vec<usize>]) -> Self {
+    pub(crate) fn new(program: &Program, counter: ExternId, entries: &[Vec<Option<usize>>]) -> Self {
         let mut flow = Flow { program, counter, of: Self::default(), within: Vec::new() };
         for parser in &program.parsers {
             for state in &parser.states {
@@ -75,7 +75,7 @@ impl Influence {
                     flow.of.conditions.entry(goal).or_default().extend(&keys);
                 }
             }
-            for &goal in entries.get(number).into_iter().flatten() {
+            for &goal in entries.get(number).into_iter().flatten().flatten() {
                 flow.of.conditions.insert(goal, keys.clone());
             }
         }

@@ -22,6 +22,7 @@ mod merge;
 pub mod mutants;
 mod parsing;
 mod passes;
+mod reach;
 mod report;
 mod search;
 mod solver;
@@ -175,7 +176,16 @@ impl Subject {
     }
 
     fn numbered(&self, goals: &BTreeSet<usize>) -> BTreeSet<usize> {
-        goals.iter().filter_map(|&goal| self.numbers.get(goal).copied().flatten()).collect()
+        let number = |goal: &usize| {
+            let number = self.numbers.get(*goal).copied().flatten();
+            debug_assert!(
+                number.is_some() || *goal >= self.numbers.len(),
+                "a packet reached what was proven unreachable: {}",
+                self.of.goals[*goal]
+            );
+            number
+        };
+        goals.iter().filter_map(number).collect()
     }
 
     /// The goals that the packets of any test reach on the embedded switch.

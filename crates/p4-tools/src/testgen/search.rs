@@ -181,14 +181,14 @@ impl<'a> Search<'a> {
         for (number, table) in of.program.tables.iter().enumerate() {
             for (entry, goal) in table.entries.iter().zip(&of.entries[number]) {
                 let key = (TableId(number as u32), entry.call.action as usize);
-                action_of.extend(actions.get(&key).map(|action| (*goal, *action)));
+                action_of.extend(goal.zip(actions.get(&key).copied()));
             }
             for (action, goal) in of.added[number].iter().enumerate() {
                 let known = actions.get(&(TableId(number as u32), action));
                 action_of.extend(goal.zip(known.copied()));
             }
         }
-        let search_goals = of.entries.iter().flatten().copied();
+        let search_goals = of.entries.iter().flatten().copied().flatten();
         let search_goals = search_goals.chain(of.added.iter().flatten().copied().flatten());
         let now = Instant::now();
         Self {

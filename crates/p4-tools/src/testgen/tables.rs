@@ -45,7 +45,7 @@ impl Machine<'_> {
     fn find(&mut self, id: TableId, table: &Table, keys: &[Word]) -> (Outcome, usize, Vec<Word>) {
         let site = mix(u64::from(id.0) ^ 0x7ab1e);
         if !keys.is_empty() {
-            if let Some(number) = self.find_rule(id, table, keys, site) {
+            if let Some(number) = self.find_rule(id, keys, site) {
                 let args = self.trace.inputs.rules[number].1.clone();
                 let action = self.case.rules[number].call.action;
                 self.trace.goals.extend(self.of.added[id.index()][action]);
@@ -69,7 +69,7 @@ impl Machine<'_> {
             for number in order {
                 let entry = &table.entries[number];
                 let matched = self.matches(&entry.keys, keys);
-                let goal = self.of.entries[id.index()].get(number).copied();
+                let goal = self.of.entries[id.index()][number];
                 if self.fork(matched, [goal, None], mix(site ^ 2 ^ (number as u64) << 8)) {
                     self.trace.goals.extend(goal);
                     let args = self.constants(table, entry.call.action, &entry.call.args);
@@ -86,7 +86,7 @@ impl Machine<'_> {
     }
 
     /// The entry of the test that matches. The branches are the other entries of the test, and none.
-    fn find_rule(&mut self, id: TableId, table: &Table, keys: &[Word], site: u64) -> Option<usize> {
+    fn find_rule(&mut self, id: TableId, keys: &[Word], site: u64) -> Option<usize> {
         let rules = self.case.rules.iter().enumerate().filter(|(_, rule)| rule.table == id);
         let mut found = None;
         let mut none = TRUE;
