@@ -42,6 +42,9 @@ const IMPOSSIBLE: u32 = 3;
 const RECENT: usize = 64;
 /// The end of a search without an end.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+/// Attempts at a side of a branch after which its class rises by one, and by how much it rises.
+const TIRING: u32 = 6;
+const MOST_FATIGUE: u32 = 24;
 /// Distances from which on changes are equally promising.
 const FAR: u32 = 8;
 /// Rounds without a new goal, after which tests set registers and the rates of meters.
@@ -155,6 +158,8 @@ pub(crate) struct Search<'a> {
     presets: bool,
     /// Attempts at sites.
     tried: HashMap<u64, u32>,
+    /// Attempts at each side of a branch, by its first goal, in whatever context.
+    attempts: HashMap<Option<usize>, u32>,
     signatures: HashSet<u64>,
     cases: HashSet<u64>,
     /// The last executions: changes of one test come in turns with those of others.
@@ -207,6 +212,7 @@ impl<'a> Search<'a> {
             blocked: BTreeMap::new(),
             presets: false,
             tried: HashMap::new(),
+            attempts: HashMap::new(),
             signatures: HashSet::new(),
             cases: HashSet::new(),
             recent: VecDeque::new(),
@@ -266,6 +272,7 @@ impl<'a> Search<'a> {
     fn begin_presets(&mut self) {
         self.presets = true;
         self.tried.clear();
+        self.attempts.clear();
         self.cases.clear();
         self.signatures.clear();
         self.recent.clear();
@@ -324,6 +331,11 @@ impl<'a> Search<'a> {
         self.queue.push(Work { rank: (class, self.turn), case, change });
     }
 
+    /// By how much attempts at a side come later that was tried often, so that others get their turn.
+    fn fatigue(&self, goal: Option<usize>) -> u32 {
+        (self.attempts.get(&goal).copied().unwrap_or(0) / TIRING).min(MOST_FATIGUE)
+    }
+
     fn tries(&self, site: u64) -> u32 {
         self.tried.get(&site).copied().unwrap_or(0)
     }
@@ -349,6 +361,7 @@ impl<'a> Search<'a> {
             return;
         }
         self.tried.insert(branch.site, tries + 1);
+        *self.attempts.entry(branch.goal).or_insert(0) += 1;
         let mut conditions = trace.path[..branch.after].to_vec();
         conditions.push(branch.wanted);
         conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
@@ -422,7 +435,8 @@ impl<'a> Search<'a> {
             let toward = self.toward(branch.goal, &needed);
             let promise = self.hope(branch, toward);
             if tries < promise.attempts() {
-                self.push(promise.class(tries), Rc::clone(case), Change::Flip(at, toward));
+                let class = promise.class(tries) + self.fatigue(branch.goal);
+                self.push(class, Rc::clone(case), Change::Flip(at, toward));
             }
         }
         self.entries(case, trace, &needed);
@@ -444,6 +458,7 @@ impl<'a> Search<'a> {
         if verdict.goals.iter().any(|&goal| self.is_new(goal)) {
             self.stale = 0;
             self.rounds = 0;
+            self.attempts.values_mut().for_each(|attempts| *attempts /= 2);
             self.covered.extend(verdict.goals.intersection(&self.wanted));
             let written = trace.written.clone();
             self.kept.push(Kept { case: case.clone(), verdict, written });
