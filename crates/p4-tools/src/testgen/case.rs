@@ -6,6 +6,7 @@ use std::fmt::Write;
 use tributary_p4::ir::{ActionId, ExternId, MatchKind, Program, Table, TableId};
 
 use crate::testgen::circuit::{Circuit, Lit, Word, number};
+use crate::testgen::externs::initial_cell;
 
 /// Ports to which copies of packets go. They differ from port 0, where packets enter at first.
 const COPY_PORTS: [u16; 2] = [5, 6];
@@ -51,7 +52,7 @@ pub(crate) struct Case {
     pub(crate) defaults: BTreeMap<u32, Call>,
     /// Members of value sets.
     pub(crate) members: Vec<(ExternId, Vec<Vec<bool>>)>,
-    /// What cells of registers hold at first, other than zero.
+    /// What cells of registers hold at first, other than in a new register.
     pub(crate) cells: BTreeMap<(ExternId, u64), Vec<bool>>,
     /// The colours of meters that are not green: two bits.
     pub(crate) colours: BTreeMap<ExternId, Vec<bool>>,
@@ -108,7 +109,7 @@ impl Case {
     }
 
     /// Takes the values of a solution.
-    pub(crate) fn adopt(&mut self, inputs: &Inputs, values: &[Option<bool>]) {
+    pub(crate) fn adopt(&mut self, circuit: &Circuit, inputs: &Inputs, values: &[Option<bool>]) {
         let take = |bits: &mut Vec<bool>, word: &[Lit]| {
             for (bit, lit) in bits.iter_mut().zip(word) {
                 *bit = values[lit.gate()].unwrap_or(*bit);
@@ -128,8 +129,13 @@ impl Case {
         for ((_, member), words) in self.members.iter_mut().zip(&inputs.members) {
             member.iter_mut().zip(words).for_each(|(bits, word)| take(bits, word));
         }
-        preset(&mut self.cells, &inputs.cells, take);
-        preset(&mut self.colours, &inputs.colours, take);
+        for (&key, word) in &inputs.cells {
+            take(self.cells.entry(key).or_insert_with(|| circuit.values(word)), word);
+        }
+        for (&key, word) in &inputs.colours {
+            take(self.colours.entry(key).or_insert_with(|| circuit.values(word)), word);
+        }
+        self.colours.retain(|_, colour| colour.contains(&true));
     }
 
     /// This test with the last packet of another one after its own, `more` times, and the entries for it.
@@ -160,9 +166,11 @@ impl Case {
         joined
     }
 
-    /// Whether the test sets what packets can change, or the rates of meters.
-    pub(crate) fn has_presets(&self) -> bool {
-        !self.cells.is_empty() || !self.colours.is_empty()
+    /// Forgets what cells hold anyway.
+    pub(crate) fn forget_initial(&mut self, program: &Program) {
+        self.cells.retain(|(register, _), cell| {
+            *cell != initial_cell(&program.externs[register.index()], cell.len())
+        });
     }
 
     /// The ports to which copies of a group, or of a session with an unknown group, go.
@@ -198,12 +206,6 @@ impl Case {
                 rest = after;
             }
             text.push('\n');
-        }
-        for (meter, colour) in &self.colours {
-            let name = quoted(&program.externs[meter.index()].name);
-            // Empty buckets that never fill; for yellow, the peak rate is high.
-            let peak = if colour[1] { "0:0" } else { "1000:1000000" };
-            let _ = writeln!(text, "meter_array_set_rates {name} 0:0 {peak}");
         }
         for (set, member) in &self.members {
             let set_name = quoted(&program.externs[set.index()].name);
@@ -241,6 +243,13 @@ impl Case {
             }
             *member += 1;
         }
+        // Those of direct meters are set for the entries that there are.
+        for (meter, colour) in &self.colours {
+            let name = quoted(&program.externs[meter.index()].name);
+            // Empty buckets that never fill; for yellow, the peak rate is high.
+            let peak = if colour[1] { "0:0" } else { "1000:1000000" };
+            let _ = writeln!(text, "meter_array_set_rates {name} 0:0 {peak}");
+        }
         text
     }
 
@@ -273,26 +282,12 @@ impl Case {
     }
 }
 
-/// Takes the values of a solution for what a test sets only if it is not zero.
-fn preset<K: Copy + Ord>(
-    known: &mut BTreeMap<K, Vec<bool>>,
-    inputs: &BTreeMap<K, Word>,
-    take: impl Fn(&mut Vec<bool>, &[Lit]),
-) {
-    for (&key, word) in inputs {
-        let mut bits = known.remove(&key).unwrap_or_else(|| vec![false; word.len()]);
-        take(&mut bits, word);
-        if bits.contains(&true) {
-            known.insert(key, bits);
-        }
-    }
-}
-
 /// The action profile of a table, and whether it is a selector.
 pub(crate) fn profile(program: &Program, table: &Table) -> Option<(ExternId, bool)> {
     table.attached.iter().find_map(|&id| match program.externs[id.index()].type_name.as_str() {
-        "action_profile" => Some((id, false)),
+        "action_profile" | "ActionProfile" => Some((id, false)),
         "action_selector" => Some((id, true)),
+        "ActionSelector" => Some((program.profile_of(id), true)),
         _ => None,
     })
 }

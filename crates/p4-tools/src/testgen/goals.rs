@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Annotation, Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
@@ -140,10 +141,14 @@ impl Instrumented {
         }
         let Rewriter { goals, fields, .. } = rewriter;
         program.fields.extend(fields);
-        let symbol = CtorArg::Symbol("CounterType".to_owned(), "packets".to_owned());
+        let (type_name, unit, member) = match program.architecture() {
+            Some(Architecture::Tna) => ("Counter", "CounterType_t", "PACKETS"),
+            _ => ("counter", "CounterType", "packets"),
+        };
+        let symbol = CtorArg::Symbol(unit.to_owned(), member.to_owned());
         program.externs.push(Extern {
             name: "$coverage".to_owned(),
-            type_name: "counter".to_owned(),
+            type_name: type_name.to_owned(),
             type_args: Vec::new(),
             args: vec![CtorArg::Int(goals.len().max(1) as u128), symbol],
             annotations: Vec::<Annotation>::new(),

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{
     BinaryOp, Expr, ExprKind, ExternId, FieldId, HeaderId, HeaderRef, Keyset, LabelId, Place,
     Program, StackId, Stmt, TableId, UnaryOp,
@@ -18,6 +19,9 @@ use crate::testgen::circuit::{
 };
 use crate::testgen::goals::{Instrumented, counted};
 
+/// The clock of packet tests: the time of a first packet, and how long a command takes.
+const FIRST_US: u64 = 1_000_010;
+const COMMAND_US: u64 = 1_000_000;
 /// Statements and parser states of one test, so that loops end.
 const MOST_STEPS: usize = 100_000;
 /// Gates of one test, so that memory is bounded.
@@ -116,8 +120,16 @@ pub(crate) struct Machine<'p> {
     /// The cells that earlier packets wrote, and the indices with which this one accessed registers.
     pub(crate) written_cells: BTreeSet<u64>,
     pub(crate) accessed: HashSet<Word>,
-    /// The received packet, in the order of the wire, and the bits that the parser consumed.
+    pub(crate) is_tna: bool,
+    /// The time of the first packet.
+    pub(crate) now_us: u64,
+    /// What checksums have summed in this pass, and those that the parser leaves behind (TNA).
+    pub(crate) sums: HashMap<ExternId, Word>,
+    pub(crate) deposits: Vec<(ExternId, usize, Place)>,
+    /// The received packet, in the order of the wire, the number of bits that the switch prepended, and
+    /// the bits that the parser consumed.
     pub(crate) frame: Word,
+    pub(crate) prefix: usize,
     pub(crate) at: usize,
     pub(crate) payload: Word,
     pub(crate) out: Word,
@@ -144,6 +156,10 @@ pub(crate) struct Requests {
     /// Session, and the fields to keep.
     pub(crate) clone: Option<(u64, Vec<FieldId>)>,
     pub(crate) resubmit: Option<Vec<FieldId>>,
+    /// The eight bytes of a request for another pass, in the order of the wire (TNA).
+    pub(crate) resubmitted: Option<Word>,
+    /// The session of a mirrored copy, and the bits in front of it (TNA).
+    pub(crate) mirror: Option<(u64, Word)>,
     pub(crate) recirculate: Option<Vec<FieldId>>,
     pub(crate) truncate: Option<u64>,
     pub(crate) failed: bool,
@@ -182,7 +198,12 @@ impl<'p> Machine<'p> {
             registers: HashMap::new(),
             written_cells: BTreeSet::new(),
             accessed: HashSet::new(),
+            is_tna: of.program.architecture() == Some(Architecture::Tna),
+            now_us: FIRST_US + COMMAND_US * case.setup(&of.program).lines().count() as u64,
+            sums: HashMap::new(),
+            deposits: Vec::new(),
             frame: Vec::new(),
+            prefix: 0,
             at: 0,
             payload: Vec::new(),
             out: Vec::new(),

@@ -1,7 +1,7 @@
 //! Generates packet tests that cover a P4 program.
 //!
 //! [`generate`] looks for packets and entries that reach every statement, branch, parser state,
-//! transition and table action of a v1model program. It executes the program with packets, entries
+//! transition and table action of a program for v1model or TNA. It executes the program with packets, entries
 //! and ports as unknown bits (`machine`), finds inputs for the paths not taken yet (`solver`), and
 //! runs each candidate on the embedded switch (`judge`), which counts what it reaches (`goals`) and
 //! yields the packets to expect. [`Generated::tests`] are STF files: see `docs/reference/test.md`.
@@ -27,6 +27,8 @@ mod report;
 mod search;
 mod solver;
 mod tables;
+mod tna;
+mod tna_externs;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -129,8 +131,8 @@ impl Generated {
 /// Why no tests can be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// For another architecture.
-    #[error("tests are generated for v1model programs only; this one is for {0}")]
+    /// For another architecture than v1model and TNA.
+    #[error("tests are generated for programs for v1model and TNA only; this one is for {0}")]
     Architecture(String),
     /// The embedded switch does not run it.
     #[error("the embedded switch does not run the program: {0}")]
@@ -149,10 +151,10 @@ impl Subject {
     /// Prepares a program that was compiled with [`tributary_p4::Options::marks`].
     ///
     /// # Errors
-    /// If it is not for v1model, or the embedded switch does not run it.
+    /// If it is for another architecture than v1model and TNA, or the embedded switch does not run it.
     pub fn new(compiled: Compilation) -> Result<Self, Error> {
         let Compilation { program, p4info, .. } = compiled;
-        if program.architecture() != Some(Architecture::V1model) {
+        if !matches!(program.architecture(), Some(Architecture::V1model | Architecture::Tna)) {
             return Err(Error::Architecture(program.package));
         }
         let source = |file: &str| std::fs::read_to_string(file).ok();

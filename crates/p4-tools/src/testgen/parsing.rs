@@ -4,6 +4,7 @@ use tributary_p4::ir::{Expr, FieldId, HeaderRef, Parser, Target, Transition};
 
 use crate::testgen::circuit::{TRUE, Word, of_number};
 use crate::testgen::machine::{Flow, Machine, mix};
+use crate::testgen::tna::note_end;
 
 impl<'p> Machine<'p> {
     /// Runs a parser. Returns its error, if it stops with one.
@@ -41,7 +42,13 @@ impl<'p> Machine<'p> {
             };
             match target {
                 Target::State(id) => current = id.index(),
-                Target::Accept | Target::Reject => return None,
+                Target::Reject if self.is_tna => {
+                    return Some(of_number(self.program.error_code("NoMatch").unwrap_or(2), 32));
+                }
+                Target::Accept | Target::Reject => {
+                    self.deposit();
+                    return None;
+                }
             }
         }
     }
@@ -53,14 +60,15 @@ impl<'p> Machine<'p> {
             return None;
         }
         if self.is_original {
-            self.trace.short.push((self.packet, end.div_ceil(8)));
+            let bits = end.saturating_sub(self.prefix);
+            self.trace.short.push((self.packet, bits.div_ceil(8)));
         }
         Some(self.error("PacketTooShort"))
     }
 
     fn note_consumed(&mut self) {
         if self.is_original {
-            self.trace.consumed[self.packet].insert(self.at / 8);
+            note_end(&mut self.trace.consumed[self.packet], self.at, self.prefix);
         }
     }
 

@@ -16,7 +16,7 @@ use tributary_p4::P4Info;
 use tributary_p4::ir::{ExternId, Stmt, TableId};
 
 use crate::testgen::case::{Call, Case, Rule, profile};
-use crate::testgen::circuit::{Gate, to_bits};
+use crate::testgen::circuit::{Gate, Lit, to_bits};
 use crate::testgen::goals::{Instrumented, counted, takes_entries};
 use crate::testgen::influence::{Holder, Needs};
 use crate::testgen::judge::{Verdict, judge};
@@ -264,7 +264,9 @@ impl<'a> Search<'a> {
 
     /// Whether the program has what tests can set besides tables.
     fn has_presets(&self) -> bool {
-        let set = |name: &str| name == "register" || name == "meter";
+        let set = |name: &str| {
+            ["register", "meter", "direct_meter", "Register", "Meter", "DirectMeter"].contains(&name)
+        };
         self.of.program.externs.iter().any(|it| set(&it.type_name))
     }
 
@@ -364,12 +366,14 @@ impl<'a> Search<'a> {
         *self.attempts.entry(branch.goal).or_insert(0) += 1;
         let mut conditions = trace.path[..branch.after].to_vec();
         conditions.push(branch.wanted);
-        conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
+        let known = |&unknown: &Lit| if trace.circuit.value(unknown) { unknown } else { !unknown };
+        conditions.extend(trace.unknown.iter().map(known));
         self.statistics.queries += 1;
         match solve(&trace.circuit, &conditions, self.until) {
             Answer::Solved(values) => {
                 let mut case = (*work.case).clone();
-                case.adopt(&trace.inputs, &values);
+                case.adopt(&trace.circuit, &trace.inputs, &values);
+                case.forget_initial(&self.of.program);
                 self.execute(case, at + 1);
             }
             Answer::Impossible => {
@@ -762,7 +766,7 @@ impl<'a> Search<'a> {
             })
             .collect();
         let ports: Vec<Vec<bool>> = case.packets.iter().map(|sent| sent.port.clone()).collect();
-        case.adopt(&trace.inputs, &values);
+        case.adopt(&trace.circuit, &trace.inputs, &values);
         for (sent, port) in case.packets.iter_mut().zip(ports) {
             sent.port = port;
         }
