@@ -123,6 +123,9 @@ impl Instrumented {
         for action in &mut program.actions {
             rewriter.body(&mut action.body);
         }
+        for action in &mut program.stateful {
+            rewriter.body(&mut action.body);
+        }
         for parser in &mut program.parsers {
             rewriter.parser(&mut parser.states);
         }

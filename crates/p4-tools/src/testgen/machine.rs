@@ -42,6 +42,14 @@ pub(crate) struct Branch {
     pub(crate) likely: bool,
 }
 
+/// What is known of the cases before another one.
+pub(crate) struct Others {
+    /// Whether one of them matches.
+    pub(crate) taken: Lit,
+    /// The number of the path's conditions before the first that matched.
+    pub(crate) after: usize,
+}
+
 /// The site of a condition that must hold in every test.
 pub(crate) const ALWAYS: u64 = 0;
 
@@ -71,6 +79,8 @@ pub(crate) struct Trace {
     pub(crate) inputs: Inputs,
     /// Bits that are true on this path, and only then.
     pub(crate) path: Vec<Lit>,
+    /// Bits that are true on the sides that count where both sides were executed.
+    pub(crate) sides: Vec<Lit>,
     pub(crate) branches: Vec<Branch>,
     pub(crate) goals: BTreeSet<usize>,
     pub(crate) applied: Vec<Applied>,
@@ -138,6 +148,8 @@ pub(crate) struct Machine<'p> {
     /// Whether the frame is the test's packet, and not a recirculated one.
     pub(crate) is_original: bool,
     pub(crate) requests: Requests,
+    /// The conditions of the path.
+    pub(crate) known: HashSet<Lit>,
     /// A hash of the goals that earlier packets reached.
     pub(crate) history: u64,
     /// A hash of that, and of the parser states and table actions so far: attempts at a condition are
@@ -147,6 +159,8 @@ pub(crate) struct Machine<'p> {
     pub(crate) guard: Lit,
     /// Statements, by address, that are known to be plain or not.
     pub(crate) plain: HashMap<*const Stmt, bool>,
+    /// Tables that are known to have only plain actions, or not.
+    pub(crate) plain_tables: HashMap<u32, bool>,
     pub(crate) steps: usize,
 }
 
@@ -173,6 +187,7 @@ impl<'p> Machine<'p> {
             circuit,
             inputs,
             path: Vec::new(),
+            sides: Vec::new(),
             branches: Vec::new(),
             goals: BTreeSet::new(),
             applied: Vec::new(),
@@ -210,10 +225,12 @@ impl<'p> Machine<'p> {
             packet: 0,
             is_original: true,
             requests: Requests::default(),
+            known: HashSet::new(),
             history: 0,
             context: 0,
             guard: TRUE,
             plain: HashMap::new(),
+            plain_tables: HashMap::new(),
             steps: 0,
         }
     }
@@ -227,10 +244,11 @@ impl<'p> Machine<'p> {
         let taken = self.trace.circuit.value(condition);
         self.trace.signature = mix(self.trace.signature ^ site.rotate_left(1) ^ u64::from(taken));
         let [yes, no] = sides;
-        if condition.is_constant() {
-            self.trace.blocked.extend(if taken { no } else { yes });
+        let (holds, other) = if taken { (condition, no) } else { (!condition, yes) };
+        if condition.is_constant() || self.known.contains(&holds) {
+            self.trace.blocked.extend(other);
         } else {
-            let (holds, other) = if taken { (condition, no) } else { (!condition, yes) };
+            self.known.insert(holds);
             if site != ALWAYS {
                 self.branch(!holds, other, site << 1 | u64::from(taken), false);
             }
@@ -243,6 +261,29 @@ impl<'p> Machine<'p> {
         let after = self.trace.path.len();
         let site = mix(site ^ self.context);
         self.trace.branches.push(Branch { wanted, after, goal, site, likely });
+    }
+
+    /// Notes another case that would be taken if those before did not match.
+    pub(crate) fn other(
+        &mut self,
+        others: &mut Others,
+        sets: &[Keyset],
+        on: &[Word],
+        goal: Option<usize>,
+        site: u64,
+    ) {
+        let matched = self.matches(sets, on);
+        let wanted = self.trace.circuit.and(matched, !others.taken);
+        others.taken = self.trace.circuit.or(others.taken, matched);
+        if wanted.is_constant() {
+            if matched == FALSE {
+                self.trace.blocked.extend(goal);
+            }
+        } else {
+            let site = mix(site << 1 ^ self.context);
+            let after = others.after;
+            self.trace.branches.push(Branch { wanted, after, goal, site, likely: false });
+        }
     }
 
     /// Makes a value a constant: the path depends on its bits.

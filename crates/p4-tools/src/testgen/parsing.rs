@@ -3,7 +3,7 @@
 use tributary_p4::ir::{Expr, FieldId, HeaderRef, Parser, Target, Transition};
 
 use crate::testgen::circuit::{TRUE, Word, of_number};
-use crate::testgen::machine::{Flow, Machine, mix};
+use crate::testgen::machine::{Flow, Machine, Others, mix};
 use crate::testgen::tna::note_end;
 
 impl<'p> Machine<'p> {
@@ -24,17 +24,23 @@ impl<'p> Machine<'p> {
                 Transition::Select { on, cases } => {
                     let on: Vec<Word> = on.iter().map(|value| self.expr(value)).collect();
                     let mut target = Target::Reject;
+                    let mut others: Option<Others> = None;
                     for (number, (sets, to)) in cases.iter().enumerate() {
                         let goal = match to {
                             Target::State(id) => self.first_goal(&parser.states[id.index()].body),
                             _ => None,
                         };
-                        let matched = self.matches(sets, &on);
                         let site =
                             goal.map_or(mix(number as u64), |goal| mix(goal as u64 ^ 0x5e1e));
+                        if let Some(others) = &mut others {
+                            self.other(others, sets, &on, goal, site);
+                            continue;
+                        }
+                        let matched = self.matches(sets, &on);
+                        let after = self.trace.path.len();
                         if self.fork(matched, [goal, None], site) {
                             target = *to;
-                            break;
+                            others = Some(Others { taken: matched, after });
                         }
                     }
                     target

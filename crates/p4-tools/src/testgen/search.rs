@@ -45,6 +45,8 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Attempts at a side of a branch after which its class rises by one, and by how much it rises.
 const TIRING: u32 = 6;
 const MOST_FATIGUE: u32 = 24;
+/// Conditions of a path that a test may violate for the sake of another one.
+const MOST_RELAXED: usize = 3;
 /// Distances from which on changes are equally promising.
 const FAR: u32 = 8;
 /// Rounds without a new goal, after which tests set registers and the rates of meters.
@@ -53,6 +55,10 @@ const PACKET_ROUNDS: usize = 5;
 const NEAR_REGISTERS: usize = 4;
 /// Bytes of payload that packets keep.
 const PAYLOAD: usize = 3;
+
+#[allow(non_snake_case)]
+fn WAIT() -> u64 { std::env::var("WAIT").ok().and_then(|v| v.parse().ok()).unwrap_or(40) }
+fn relax_every() -> u32 { std::env::var("RELAX").ok().and_then(|v| v.parse().ok()).unwrap_or(1) }
 
 /// A change of a known test.
 #[derive(Debug)]
@@ -102,7 +108,7 @@ impl Promise {
 #[derive(Debug)]
 struct Work {
     /// Lower numbers come first.
-    rank: (u32, u64),
+    rank: (u64, u64),
     case: Rc<Case>,
     change: Change,
 }
@@ -165,6 +171,7 @@ pub(crate) struct Search<'a> {
     /// The last executions: changes of one test come in turns with those of others.
     recent: VecDeque<(Rc<Case>, Rc<Trace>)>,
     turn: u64,
+    steps: u64,
     /// Steps since the last new goal.
     stale: usize,
     rounds: usize,
@@ -217,6 +224,7 @@ impl<'a> Search<'a> {
             cases: HashSet::new(),
             recent: VecDeque::new(),
             turn: 0,
+            steps: 0,
             stale: 0,
             rounds: 0,
             statistics: Statistics::default(),
@@ -226,10 +234,9 @@ impl<'a> Search<'a> {
     /// Searches until all goals are reached, nothing is left to try, or a limit is reached.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Progress)) {
         self.execute(Case::new(FIRST_BYTES), 0);
-        let mut steps = 0;
         while !self.is_complete() && Instant::now() < self.until {
-            steps += 1;
-            if steps > self.options.steps {
+            self.steps += 1;
+            if self.steps > self.options.steps as u64 {
                 break;
             }
             self.stale += 1;
@@ -329,13 +336,23 @@ impl<'a> Search<'a> {
     }
 
     fn push(&mut self, class: u32, case: Rc<Case>, change: Change) {
+        // Where registers are inputs, several packets are seldom needed.
+        let more = if self.presets { 2 * (case.packets.len() - 1) as u32 } else { 0 };
         self.turn += 1;
-        self.queue.push(Work { rank: (class, self.turn), case, change });
+        let due = self.steps + WAIT() * u64::from(class + more);
+        self.queue.push(Work { rank: (due, self.turn), case, change });
     }
 
     /// By how much attempts at a side come later that was tried often, so that others get their turn.
     fn fatigue(&self, goal: Option<usize>) -> u32 {
-        (self.attempts.get(&goal).copied().unwrap_or(0) / TIRING).min(MOST_FATIGUE)
+        (self.attempts.get(&self.tired(goal)).copied().unwrap_or(0) / TIRING).min(MOST_FATIGUE)
+    }
+
+    /// The goal that stands for a side: entries of a table count together if they have the same action, once
+    /// they are reached.
+    fn tired(&self, goal: Option<usize>) -> Option<usize> {
+        let reached = goal.filter(|&goal| !self.is_new(goal));
+        reached.and_then(|goal| self.action_of.get(&goal).copied()).or(goal)
     }
 
     fn tries(&self, site: u64) -> u32 {
@@ -363,19 +380,14 @@ impl<'a> Search<'a> {
             return;
         }
         self.tried.insert(branch.site, tries + 1);
-        *self.attempts.entry(branch.goal).or_insert(0) += 1;
-        let mut conditions = trace.path[..branch.after].to_vec();
-        conditions.push(branch.wanted);
+        *self.attempts.entry(self.tired(branch.goal)).or_insert(0) += 1;
+        // Conditions that must hold: this one, and what the test does not determine as it is.
         let known = |&unknown: &Lit| if trace.circuit.value(unknown) { unknown } else { !unknown };
-        conditions.extend(trace.unknown.iter().map(known));
-        self.statistics.queries += 1;
-        match solve(&trace.circuit, &conditions, self.until) {
-            Answer::Solved(values) => {
-                let mut case = (*work.case).clone();
-                case.adopt(&trace.circuit, &trace.inputs, &values);
-                case.forget_initial(&self.of.program);
-                self.execute(case, at + 1);
-            }
+        let mut fixed: Vec<Lit> = trace.unknown.iter().map(known).collect();
+        fixed.push(branch.wanted);
+        let path = &trace.path[..branch.after];
+        match self.query(&trace, path, &fixed) {
+            Answer::Solved(values) => self.adopt(&work.case, &trace, &values, at + 1),
             Answer::Impossible => {
                 // The same is to be expected of other tests with this history.
                 self.tried.insert(branch.site, tries + IMPOSSIBLE);
@@ -383,10 +395,54 @@ impl<'a> Search<'a> {
                 if matches!(promise, Promise::Goal | Promise::Within) && tries == 0 {
                     let goals = branch.goal.into_iter().collect();
                     self.changes(&work.case, &trace, 0..at, &goals);
+                    let often = self.attempts.get(&branch.goal).copied().unwrap_or(0);
+                    if often.is_multiple_of(relax_every())
+                        && let Some(values) = self.relaxed(&trace, path, &fixed)
+                    {
+                        self.adopt(&work.case, &trace, &values, 0);
+                    }
                 }
             }
             Answer::Unsolved => self.statistics.given_up += 1,
         }
+    }
+
+    fn query(&mut self, trace: &Trace, path: &[Lit], fixed: &[Lit]) -> Answer {
+        self.statistics.queries += 1;
+        solve(&trace.circuit, &[path, fixed].concat(), self.until)
+    }
+
+    /// Executes a test with the values of a solution.
+    fn adopt(&mut self, case: &Case, trace: &Trace, values: &[Option<bool>], bound: usize) {
+        let mut case = case.clone();
+        case.adopt(&trace.circuit, &trace.inputs, values);
+        case.forget_initial(&self.of.program);
+        self.execute(case, bound);
+    }
+
+    /// Inputs for which a condition holds that contradicts the path, without the few conditions of the path
+    /// that it contradicts: they lead along another path, to the same place with some luck.
+    fn relaxed(&mut self, trace: &Trace, path: &[Lit], fixed: &[Lit]) -> Option<Vec<Option<bool>>> {
+        let mut path = path.to_vec();
+        for _ in 0..MOST_RELAXED {
+            // The shortest prefix that contradicts has more than `low` conditions.
+            let (mut low, mut high) = (0, path.len());
+            while high - low > 1 {
+                let middle = low.midpoint(high);
+                match self.query(trace, &path[..middle], fixed) {
+                    Answer::Solved(_) => low = middle,
+                    Answer::Impossible => high = middle,
+                    Answer::Unsolved => return None,
+                }
+            }
+            path.remove(high.checked_sub(1)?);
+            match self.query(trace, &path, fixed) {
+                Answer::Solved(values) => return Some(values),
+                Answer::Impossible => {}
+                Answer::Unsolved => return None,
+            }
+        }
+        None
     }
 
     /// Executes a test, keeps it if it reaches a new goal, and queues changes of it. Conditions
@@ -750,7 +806,8 @@ impl<'a> Search<'a> {
     fn spread(&mut self, case: &mut Case, trace: &Trace) {
         let gates = trace.circuit.gates();
         let mut matters = vec![false; gates.len()];
-        let mut waiting: Vec<usize> = trace.path.iter().map(|holds| holds.gate()).collect();
+        let conditions = trace.path.iter().chain(&trace.sides);
+        let mut waiting: Vec<usize> = conditions.map(|holds| holds.gate()).collect();
         while let Some(gate) = waiting.pop() {
             if !std::mem::replace(&mut matters[gate], true)
                 && let Gate::And(a, b) = gates[gate]
