@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use tributary_dataplane::EngineKind;
-use tributary_p4::Compilation;
+use tributary_p4::{Architecture, Compilation};
 use tributary_p4_tools::testgen::{
     GoalKind, Options, Report, Subject, generate, mutants, run_test,
 };
@@ -23,7 +23,7 @@ use tributary_base::program::{put, with_bar};
 /// Generates tests, or measures given ones, and reports what they reach.
 ///
 /// # Errors
-/// If the program has errors or is not for v1model, or files cannot be read or written. Tests of
+/// If the program has errors or is for an architecture without generated tests, or files cannot be read or written. Tests of
 /// p4testgen that fail are a status.
 pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     if let Some(out) = &args.out {
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         seed: args.seed,
         max_tests: args.max_tests as usize,
         packets: args.packets as usize,
+        presets: !args.no_presets,
         time: Duration::from_secs_f64(60.0 * args.minutes),
         ..Options::default()
     };
@@ -61,11 +62,20 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         }
     }
     let report = generated.report();
-    tributary_base::program::print(&format!(
-        "{}\n{}",
-        counted(generated.tests.len(), "test"),
-        summary(&report)
-    ))?;
+    let mut head = counted(generated.tests.len(), "test");
+    if generated.statistics.preset > 0 {
+        head += &format!(
+            "\n{:<14} {:>5} set registers or meters",
+            "of these", generated.statistics.preset
+        );
+    }
+    if generated.unreachable > 0 {
+        head += &format!(
+            "\n{:<14} {:>5} goals, which do not count",
+            "unreachable", generated.unreachable
+        );
+    }
+    tributary_base::program::print(&format!("{head}\n{}", summary(&report)))?;
     let compiled = super::compile(&args.program)?;
     let mut score = None;
     if let Some(most) = args.mutants {
@@ -89,6 +99,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
             "seed": args.seed,
             "tests": generated.tests.len(),
             "coverage": report,
+            "unreachable": generated.unreachable,
             "search": generated.statistics,
             "mutants": score,
         });
@@ -170,6 +181,9 @@ fn p4testgen(
     compiled: &Compilation,
     subject: &Subject,
 ) -> Result<ExitCode> {
+    if compiled.program.architecture() != Some(Architecture::V1model) {
+        bail!("tests of p4testgen run for programs for v1model only");
+    }
     let tool = tributary_base::programs::on_path("p4testgen").context(
         "p4testgen is not on the PATH; install p4c built with ENABLE_TEST_TOOLS (docs/reference/test.md)",
     )?;

@@ -166,6 +166,11 @@ impl Case {
         joined
     }
 
+    /// Whether the test sets registers or the rates of meters.
+    pub(crate) fn has_presets(&self) -> bool {
+        !self.cells.is_empty() || !self.colours.is_empty()
+    }
+
     /// Forgets what cells hold anyway.
     pub(crate) fn forget_initial(&mut self, program: &Program) {
         self.cells.retain(|(register, _), cell| {

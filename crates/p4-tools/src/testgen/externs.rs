@@ -1,7 +1,8 @@
 //! The externs of v1model, and what those of TNA have in common with them.
 
 use tributary_p4::ir::{
-    Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place,
+    Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, FieldId, FieldRole, HeaderRef,
+    Place,
 };
 
 use crate::testgen::circuit::{

@@ -10,8 +10,8 @@ use tributary_p4::Architecture;
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Annotation, Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
-    FieldRole, Keyset, Mark, MatchKind, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
-    Transition,
+    FieldRole, Keyset, Mark, MatchKind, Position, Program, Scalar, State, StateId, Stmt, Table,
+    Target, Transition,
 };
 
 use crate::testgen::influence::Influence;
@@ -144,18 +144,7 @@ impl Instrumented {
         }
         let Rewriter { goals, fields, .. } = rewriter;
         program.fields.extend(fields);
-        let (type_name, unit, member) = match program.architecture() {
-            Some(Architecture::Tna) => ("Counter", "CounterType_t", "PACKETS"),
-            _ => ("counter", "CounterType", "packets"),
-        };
-        let symbol = CtorArg::Symbol(unit.to_owned(), member.to_owned());
-        program.externs.push(Extern {
-            name: "$coverage".to_owned(),
-            type_name: type_name.to_owned(),
-            type_args: Vec::new(),
-            args: vec![CtorArg::Int(goals.len().max(1) as u128), symbol],
-            annotations: Vec::<Annotation>::new(),
-        });
+        program.externs.push(counter_of(&program, goals.len()));
         let reachable = reach::reachable(&program, counter);
         let alive = reachable.goals;
         let inside = inside(&program, counter);
@@ -166,9 +155,8 @@ impl Instrumented {
         };
         let entries = program.tables.iter().enumerate();
         let entries = entries.map(|(table, of)| {
-            let entries = (0..of.entries.len()).map(|entry| {
-                reachable.entries.contains(&(table as u32, entry)).then(&mut number)
-            });
+            let entries = (0..of.entries.len())
+                .map(|entry| reachable.entries.contains(&(table as u32, entry)).then(&mut number));
             entries.collect()
         });
         let entries: Vec<Vec<Option<usize>>> = entries.collect();
@@ -181,6 +169,22 @@ impl Instrumented {
         let added = added.collect();
         let influence = Influence::new(&program, counter, &entries);
         Self { program, goals, counter, alive, entries, added, influence, inside }
+    }
+}
+
+/// A counter with one cell for each goal.
+fn counter_of(program: &Program, goals: usize) -> Extern {
+    let (type_name, unit, member) = match program.architecture() {
+        Some(Architecture::Tna) => ("Counter", "CounterType_t", "PACKETS"),
+        _ => ("counter", "CounterType", "packets"),
+    };
+    let symbol = CtorArg::Symbol(unit.to_owned(), member.to_owned());
+    Extern {
+        name: "$coverage".to_owned(),
+        type_name: type_name.to_owned(),
+        type_args: Vec::new(),
+        args: vec![CtorArg::Int(goals.max(1) as u128), symbol],
+        annotations: Vec::<Annotation>::new(),
     }
 }
 

@@ -42,7 +42,11 @@ pub(crate) struct Influence {
 
 impl Influence {
     /// Analyses an instrumented program. `entries` has a goal for each entry of each table.
-    pub(crate) fn new(program: &Program, counter: ExternId, entries: &[Vec<Option<usize>>]) -> Self {
+    pub(crate) fn new(
+        program: &Program,
+        counter: ExternId,
+        entries: &[Vec<Option<usize>>],
+    ) -> Self {
         let mut flow = Flow { program, counter, of: Self::default(), within: Vec::new() };
         for parser in &program.parsers {
             for state in &parser.states {
@@ -179,7 +183,8 @@ impl<'p> Flow<'p> {
                     action.value.iter().map(|&field| Holder::Field(field)).collect();
                 self.assign(value.iter().copied(), &held);
                 self.assign([register], &value);
-                let result: BTreeSet<Holder> = action.result.map(Holder::Field).into_iter().collect();
+                let result: BTreeSet<Holder> =
+                    action.result.map(Holder::Field).into_iter().collect();
                 for arg in &call.args {
                     if let Arg::Out(place, _) = arg {
                         self.assign(place_fields(self.program, place), &result);
@@ -318,9 +323,8 @@ fn place_fields(program: &Program, place: &Place) -> Vec<Holder> {
         Place::Field(field) | Place::Slice(field, ..) => vec![Holder::Field(*field)],
         Place::Element(stack, _, position) => {
             let elements = program.stacks[stack.index()].elements.iter();
-            let field = |id: &HeaderId| {
-                program.headers[id.index()].fields.get(*position as usize).copied()
-            };
+            let field =
+                |id: &HeaderId| program.headers[id.index()].fields.get(*position as usize).copied();
             elements.filter_map(field).map(Holder::Field).collect()
         }
     }

@@ -82,7 +82,11 @@ impl Machine<'_> {
             results
                 .push(written.iter().map(|field| self.field(*field).clone()).collect::<Vec<_>>());
         }
-        self.trace.sides.push(if self.trace.circuit.value(condition) { condition } else { !condition });
+        self.trace.sides.push(if self.trace.circuit.value(condition) {
+            condition
+        } else {
+            !condition
+        });
         self.guard = outer;
         for (at, field) in written.iter().enumerate() {
             let value = self.trace.circuit.mux(condition, &results[0][at], &results[1][at]);

@@ -49,6 +49,8 @@ pub struct Options {
     pub max_tests: usize,
     /// Maximum number of packets in a test.
     pub packets: usize,
+    /// Whether tests set registers and the rates of meters, where packets do not lead further.
+    pub presets: bool,
     /// Time after which the search ends. A search that ends before depends on the seed only.
     pub time: Duration,
     /// Steps after which it ends: executions and queries to the solver.
@@ -61,6 +63,7 @@ impl Default for Options {
             seed: 1,
             max_tests: 10_000,
             packets: 4,
+            presets: true,
             time: Duration::from_secs(60),
             steps: usize::MAX,
         }
@@ -95,6 +98,8 @@ pub struct Statistics {
     pub judged: usize,
     /// Tests whose entries the switch refused.
     pub refused: usize,
+    /// Tests of the result that set registers or the rates of meters.
+    pub preset: usize,
     /// Tests for which the symbolic machine foresaw other packets than the switch sent.
     pub surprising: usize,
 }
@@ -113,8 +118,11 @@ pub struct Test {
 pub struct Generated {
     /// The tests.
     pub tests: Vec<Test>,
-    /// All goals that a path through the program's graph leads to.
+    /// All goals that are not proven unreachable.
     pub goals: Vec<Goal>,
+    /// The number of goals that are: no path through the program's graph leads to them, with the constants
+    /// that the program has.
+    pub unreachable: usize,
     /// What the search did.
     pub statistics: Statistics,
 }
@@ -219,7 +227,8 @@ pub fn generate(
 ) -> Generated {
     let mut search = search::Search::new(&subject.of, &subject.p4info, options);
     search.run(progress);
-    let (kept, statistics) = search.finish();
+    let (kept, mut statistics) = search.finish();
+    statistics.preset = kept.iter().filter(|kept| kept.case.has_presets()).count();
     let goals = subject.goals();
     let mut known = BTreeSet::new();
     let tests = kept.into_iter().map(|kept| {
@@ -233,5 +242,6 @@ pub fn generate(
         Test { text, goals: reached }
     });
     let tests = tests.collect();
-    Generated { tests, goals, statistics }
+    let unreachable = subject.of.goals.len() - goals.len();
+    Generated { tests, goals, unreachable, statistics }
 }

@@ -214,11 +214,7 @@ impl Machine<'_> {
     fn egress(&mut self, queued: Queued, waiting: &mut VecDeque<Pass>) {
         let Queued { fields, payload, port, rid, instance, length, requests } = queued;
         (self.fields, self.payload, self.requests) = (fields, payload, requests);
-        for (name, width) in [
-            ("enq_qdepth", 19),
-            ("deq_qdepth", 19),
-            ("deq_timedelta", 32),
-        ] {
+        for (name, width) in [("enq_qdepth", 19), ("deq_qdepth", 19), ("deq_timedelta", 32)] {
             if self.program.intrinsic_field(name).is_some() {
                 let value = self.unknown(width);
                 self.set_intrinsic(name, &value);

@@ -5,6 +5,9 @@
 //! shortens a packet, or appends another packet. Changes that lead to a goal that no test reaches
 //! come first. Others follow, those of rarely tried places first.
 
+mod extend;
+mod finish;
+
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
@@ -16,9 +19,9 @@ use tributary_p4::P4Info;
 use tributary_p4::ir::{ExternId, Stmt, TableId};
 
 use crate::testgen::case::{Call, Case, Rule, profile};
-use crate::testgen::circuit::{Gate, Lit, to_bits};
+use crate::testgen::circuit::{Lit, to_bits};
 use crate::testgen::goals::{Instrumented, counted, takes_entries};
-use crate::testgen::influence::{Holder, Needs};
+use crate::testgen::influence::Needs;
 use crate::testgen::judge::{Verdict, judge};
 use crate::testgen::machine::{Applied, Branch, Outcome, Trace, mix};
 use crate::testgen::solver::{Answer, solve};
@@ -45,6 +48,10 @@ const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
 /// Attempts at a side of a branch after which its class rises by one, and by how much it rises.
 const TIRING: u32 = 6;
 const MOST_FATIGUE: u32 = 24;
+/// Steps that a change waits for those of the class below it that come later.
+const CLASS: u64 = 1000;
+/// Attempts at a side in vain, after which inputs are looked for that violate a condition before it.
+const RELAXES: u32 = 8;
 /// Conditions of a path that a test may violate for the sake of another one.
 const MOST_RELAXED: usize = 3;
 /// Distances from which on changes are equally promising.
@@ -55,10 +62,6 @@ const PACKET_ROUNDS: usize = 5;
 const NEAR_REGISTERS: usize = 4;
 /// Bytes of payload that packets keep.
 const PAYLOAD: usize = 3;
-
-#[allow(non_snake_case)]
-fn WAIT() -> u64 { std::env::var("WAIT").ok().and_then(|v| v.parse().ok()).unwrap_or(40) }
-fn relax_every() -> u32 { std::env::var("RELAX").ok().and_then(|v| v.parse().ok()).unwrap_or(1) }
 
 /// A change of a known test.
 #[derive(Debug)]
@@ -107,7 +110,7 @@ impl Promise {
 
 #[derive(Debug)]
 struct Work {
-    /// Lower numbers come first.
+    /// Lower numbers come first: the step by which it is due, and the turn in which it was queued.
     rank: (u64, u64),
     case: Rc<Case>,
     change: Change,
@@ -244,8 +247,9 @@ impl<'a> Search<'a> {
                 break;
             }
             let extends = self.stale.is_multiple_of(STALE) || self.queue.is_empty();
-            let ends = extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty();
-            if !self.presets && (ends || self.rounds > PACKET_ROUNDS) && self.has_presets() {
+            let ends =
+                extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty();
+            if !self.presets && (ends || self.rounds > PACKET_ROUNDS) && self.may_preset() {
                 self.begin_presets();
             } else if ends {
                 break;
@@ -269,12 +273,13 @@ impl<'a> Search<'a> {
         self.wanted.contains(&goal) && !self.covered.contains(&goal)
     }
 
-    /// Whether the program has what tests can set besides tables.
-    fn has_presets(&self) -> bool {
+    /// Whether tests may set more than tables, and the program has any of that.
+    fn may_preset(&self) -> bool {
         let set = |name: &str| {
-            ["register", "meter", "direct_meter", "Register", "Meter", "DirectMeter"].contains(&name)
+            ["register", "meter", "direct_meter", "Register", "Meter", "DirectMeter"]
+                .contains(&name)
         };
-        self.of.program.externs.iter().any(|it| set(&it.type_name))
+        self.options.presets && self.of.program.externs.iter().any(|it| set(&it.type_name))
     }
 
     /// Starts again from the tests that were found, with registers and colours of meters as inputs.
@@ -338,8 +343,9 @@ impl<'a> Search<'a> {
     fn push(&mut self, class: u32, case: Rc<Case>, change: Change) {
         // Where registers are inputs, several packets are seldom needed.
         let more = if self.presets { 2 * (case.packets.len() - 1) as u32 } else { 0 };
+        // Nothing waits forever.
         self.turn += 1;
-        let due = self.steps + WAIT() * u64::from(class + more);
+        let due = self.steps + CLASS * u64::from(class + more);
         self.queue.push(Work { rank: (due, self.turn), case, change });
     }
 
@@ -396,7 +402,7 @@ impl<'a> Search<'a> {
                     let goals = branch.goal.into_iter().collect();
                     self.changes(&work.case, &trace, 0..at, &goals);
                     let often = self.attempts.get(&branch.goal).copied().unwrap_or(0);
-                    if often.is_multiple_of(relax_every())
+                    if often.is_multiple_of(RELAXES)
                         && let Some(values) = self.relaxed(&trace, path, &fixed)
                     {
                         self.adopt(&work.case, &trace, &values, 0);
@@ -647,185 +653,6 @@ impl<'a> Search<'a> {
                 }
                 before = end;
             }
-        }
-    }
-
-    /// Queues tests with another packet. False if there is none.
-    fn extend(&mut self) -> bool {
-        self.rounds += 1;
-        let mut any = false;
-        let kept: Vec<Case> = self.kept.iter().map(|kept| kept.case.clone()).collect();
-        for turn in 0..kept.len().min(EXTENDED) {
-            if turn % 2 == 1 && self.joined_by_register() {
-                any = true;
-                continue;
-            }
-            // Tests that were found last come first: they go deepest.
-            let last = kept.len() - 1;
-            let number =
-                if self.rounds == 1 { last - turn } else { self.random.random_range(0..=last) };
-            let one = &kept[number];
-            // Another packet like the last, or what another test does.
-            let same = self.random.random_bool(0.6);
-            let other = if same { number } else { self.random.random_range(0..=last) };
-            let other = &kept[other];
-            let room = self.options.packets.saturating_sub(one.packets.len());
-            if room == 0 {
-                continue;
-            }
-            // State may build up over several packets.
-            let more = 1 + (self.rounds - 1) % room;
-            let mut joined = one.joined(other, more);
-            if same && self.random.random_bool(0.5) {
-                self.double(&mut joined);
-            }
-            any = true;
-            self.push(2, Rc::new(joined), Change::Whole);
-        }
-        any
-    }
-
-    /// Queues a test that comes to a condition before a new goal, after another test that writes a register
-    /// on which the condition depends. False if there is none.
-    fn joined_by_register(&mut self) -> bool {
-        let goals = self.blocked.keys().copied().collect::<Vec<_>>();
-        let open = |goal: &usize| self.promise(Some(*goal)) != Promise::Nothing;
-        let goals: Vec<usize> = goals.into_iter().filter(open).collect();
-        if goals.is_empty() {
-            return false;
-        }
-        let goal = goals[self.random.random_range(0..goals.len())];
-        let needs = self.of.influence.needs(goal);
-        let mut registers: Vec<(u32, ExternId)> = needs
-            .iter()
-            .filter_map(|(holder, distance)| match holder {
-                Holder::Register(id) => Some((*distance, *id)),
-                Holder::Field(_) => None,
-            })
-            .collect();
-        registers.sort_unstable();
-        registers.truncate(NEAR_REGISTERS);
-        if registers.is_empty() {
-            return false;
-        }
-        let (_, register) = registers[self.random.random_range(0..registers.len())];
-        let then = Rc::clone(&self.blocked[&goal]);
-        let first: Vec<&Kept> = self
-            .kept
-            .iter()
-            .filter(|kept| kept.written.contains(&register))
-            .filter(|kept| kept.case.packets.len() < self.options.packets)
-            .collect();
-        if first.is_empty() {
-            return false;
-        }
-        let first = first[self.random.random_range(0..first.len())];
-        let joined = first.case.joined(&then, 1);
-        self.push(2, Rc::new(joined), Change::Whole);
-        true
-    }
-
-    /// Adds a second entry like each one, for packets that differ in little.
-    fn double(&mut self, case: &mut Case) {
-        for at in 0..case.rules.len() {
-            let mut rule = case.rules[at].clone();
-            let key = self.random.random_range(0..rule.keys.len().max(1));
-            let Some(key) = rule.keys.get_mut(key) else { continue };
-            let bit = self.random.random_range(0..key.len());
-            key[bit] = !key[bit];
-            let known = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
-            if !case.rules.iter().any(known) {
-                case.rules.push(rule);
-            }
-        }
-    }
-
-    /// The fewest tests, about, that reach all goals that were reached, shortened and with random
-    /// values in place of those that do not matter.
-    pub(crate) fn finish(mut self) -> (Vec<Kept>, Statistics) {
-        let mut open = self.covered.clone();
-        let mut chosen = Vec::new();
-        let mut left = std::mem::take(&mut self.kept);
-        while !open.is_empty() && chosen.len() < self.options.max_tests {
-            let gain = |kept: &Kept| {
-                let gain = kept.verdict.goals.intersection(&open).count();
-                (gain, std::cmp::Reverse(kept.case.packets.len()))
-            };
-            let best = (0..left.len()).max_by_key(|&at| (gain(&left[at]), std::cmp::Reverse(at)));
-            let Some(best) = best else { break };
-            if gain(&left[best]).0 == 0 {
-                break;
-            }
-            let kept = left.remove(best);
-            open.retain(|goal| !kept.verdict.goals.contains(goal));
-            let improved = self.improve(kept);
-            chosen.push(improved);
-        }
-        (chosen, self.statistics)
-    }
-
-    fn improve(&mut self, mut kept: Kept) -> Kept {
-        for change in [Self::shorten, Self::spread] {
-            let mut case = kept.case.clone();
-            let trace = passes::run(self.of, &case, false);
-            change(self, &mut case, &trace);
-            let trace = passes::run(self.of, &case, false);
-            let verdict = judge(self.of, self.p4info, &case, &trace);
-            if let Some(verdict) = verdict.filter(|v| v.goals.is_superset(&kept.verdict.goals)) {
-                kept = Kept { case, verdict, written: trace.written };
-            }
-        }
-        kept
-    }
-
-    /// Removes payload, and entries that no packet used.
-    fn shorten(&mut self, case: &mut Case, trace: &Trace) {
-        for (sent, ends) in case.packets.iter_mut().zip(&trace.consumed) {
-            let most = ends.last().copied().unwrap_or(0) + PAYLOAD;
-            sent.bits.truncate(8 * most);
-        }
-        let used: BTreeSet<usize> = trace
-            .applied
-            .iter()
-            .filter_map(|applied| match applied.outcome {
-                Outcome::Rule(number) => Some(number),
-                _ => None,
-            })
-            .collect();
-        case.cells.retain(|cell, _| trace.inputs.cells.contains_key(cell));
-        case.colours.retain(|meter, _| trace.inputs.colours.contains_key(meter));
-        let mut number = 0;
-        case.rules.retain(|_| {
-            number += 1;
-            used.contains(&(number - 1))
-        });
-    }
-
-    /// Gives random values to all inputs on which the path does not depend, so that a program that
-    /// treats them differently fails the test.
-    fn spread(&mut self, case: &mut Case, trace: &Trace) {
-        let gates = trace.circuit.gates();
-        let mut matters = vec![false; gates.len()];
-        let conditions = trace.path.iter().chain(&trace.sides);
-        let mut waiting: Vec<usize> = conditions.map(|holds| holds.gate()).collect();
-        while let Some(gate) = waiting.pop() {
-            if !std::mem::replace(&mut matters[gate], true)
-                && let Gate::And(a, b) = gates[gate]
-            {
-                waiting.extend([a.gate(), b.gate()]);
-            }
-        }
-        let values: Vec<Option<bool>> = matters
-            .iter()
-            .map(|matters| {
-                let random = self.random.random();
-                (!matters).then_some(random)
-            })
-            .collect();
-        let ports: Vec<Vec<bool>> = case.packets.iter().map(|sent| sent.port.clone()).collect();
-        case.adopt(&trace.circuit, &trace.inputs, &values);
-        for (sent, port) in case.packets.iter_mut().zip(ports) {
-            sent.port = port;
         }
     }
 }

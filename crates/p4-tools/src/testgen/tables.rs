@@ -71,7 +71,13 @@ impl Machine<'_> {
                     let mut others = Others { taken: matched, after };
                     for later in cases {
                         let goal = self.of.entries[id.index()][later];
-                        self.other(&mut others, &table.entries[later].keys, keys, goal, site(later));
+                        self.other(
+                            &mut others,
+                            &table.entries[later].keys,
+                            keys,
+                            goal,
+                            site(later),
+                        );
                     }
                     self.trace.goals.extend(goal);
                     let args = self.constants(table, entry.call.action, &entry.call.args);
@@ -160,6 +166,10 @@ impl Machine<'_> {
             if self.trace.circuit.value(guard) {
                 outcome = kind;
                 self.trace.goals.extend(goal);
+                // Another entry of the test is another path.
+                let by_rule = u64::from(matches!(kind, Outcome::Rule(_)));
+                let did = (candidate.action as u64) << 1 | by_rule;
+                self.trace.signature = mix(self.trace.signature ^ u64::from(id.0) << 32 ^ did);
                 if !guard.is_constant() {
                     self.trace.sides.push(guard);
                 }
@@ -181,6 +191,11 @@ impl Machine<'_> {
             } else {
                 self.trace.circuit.mux(run.guard, &this, &number)
             };
+        }
+        if matches!(outcome, Outcome::Rule(_)) {
+            let number = self.trace.circuit.values(&number);
+            let number = crate::testgen::circuit::number(&number).unwrap_or_default();
+            self.context = mix(self.context ^ u64::from(id.0) << 32 ^ (number + 1) << 8);
         }
         self.run_merged(table, &runs);
         if let Some(action) = action {
@@ -206,7 +221,8 @@ impl Machine<'_> {
             }
             let (wanted, args) = self.trace.inputs.rules[number].clone();
             let circuit = &mut self.trace.circuit;
-            let parts: Vec<Lit> = keys.iter().zip(&wanted).map(|(k, w)| circuit.equal(k, w)).collect();
+            let parts: Vec<Lit> =
+                keys.iter().zip(&wanted).map(|(k, w)| circuit.equal(k, w)).collect();
             let matched = circuit.all(&parts);
             let action = rule.call.action;
             let goal = self.of.added[id.index()][action];

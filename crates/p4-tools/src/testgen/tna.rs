@@ -18,8 +18,17 @@ const RECIRCULATION_PORT: u64 = 68;
 /// What waits for a pass.
 enum Pass {
     /// A packet that arrives, or that comes once more with eight bytes of data.
-    Ingress { port: Word, frame: Word, resubmitted: Option<Word>, is_original: bool },
-    Egress { port: Word, rid: u64, frame: Word },
+    Ingress {
+        port: Word,
+        frame: Word,
+        resubmitted: Option<Word>,
+        is_original: bool,
+    },
+    Egress {
+        port: Word,
+        rid: u64,
+        frame: Word,
+    },
 }
 
 impl Machine<'_> {
@@ -211,7 +220,16 @@ impl Machine<'_> {
     fn error_flags(&self, error: &[Lit]) -> Word {
         let number = crate::testgen::circuit::number(&self.trace.circuit.values(error));
         let is = |name: &str| number.is_some() && self.program.error_code(name) == number;
-        of_number(if is("PacketTooShort") { 2 } else if is("StackOutOfBounds") { 4 } else { 1 }, 16)
+        of_number(
+            if is("PacketTooShort") {
+                2
+            } else if is("StackOutOfBounds") {
+                4
+            } else {
+                1
+            },
+            16,
+        )
     }
 
     /// The sum of a checksum, with the words of a list added, in ones' complement.

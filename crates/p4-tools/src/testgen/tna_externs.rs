@@ -123,7 +123,8 @@ impl Machine<'_> {
             }
             _ => None,
         };
-        let is_identity = matches!(declared.args.first(), Some(CtorArg::Symbol(_, n)) if n == "IDENTITY");
+        let is_identity =
+            matches!(declared.args.first(), Some(CtorArg::Symbol(_, n)) if n == "IDENTITY");
         let value = match check {
             Some(check) => tna_crc(&mut self.trace.circuit, &data, check),
             None if is_identity => data.iter().rev().copied().collect(),
