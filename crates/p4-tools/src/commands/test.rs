@@ -11,7 +11,7 @@ use serde_json::json;
 use tributary_dataplane::EngineKind;
 use tributary_p4::{Architecture, Compilation};
 use tributary_p4_tools::testgen::{
-    GoalKind, Options, Report, Subject, generate, mutants, run_test,
+    Generated, GoalKind, Options, Report, Subject, generate, mutants, run_test,
 };
 use tributary_switch::stf::Script;
 
@@ -62,20 +62,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         }
     }
     let report = generated.report();
-    let mut head = counted(generated.tests.len(), "test");
-    if generated.statistics.preset > 0 {
-        head += &format!(
-            "\n{:<14} {:>5} set registers or meters",
-            "of these", generated.statistics.preset
-        );
-    }
-    if generated.unreachable > 0 {
-        head += &format!(
-            "\n{:<14} {:>5} goals, which do not count",
-            "unreachable", generated.unreachable
-        );
-    }
-    tributary_base::program::print(&format!("{head}\n{}", summary(&report)))?;
+    tributary_base::program::print(&format!("{}\n{}", head(&generated), summary(&report)))?;
     let compiled = super::compile(&args.program)?;
     let mut score = None;
     if let Some(most) = args.mutants {
@@ -109,6 +96,20 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         Some(most) => p4testgen(args, most, &compiled, &subject),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The numbers of tests, and of goals that do not count.
+fn head(generated: &Generated) -> String {
+    let mut head = counted(generated.tests.len(), "test");
+    let set = generated.statistics.preset;
+    if set > 0 {
+        head += &format!("\n{:<14} {set:>5} set registers or meters", "of these");
+    }
+    let unreachable = generated.unreachable;
+    if unreachable > 0 {
+        head += &format!("\n{:<14} {unreachable:>5} goals, which do not count", "unreachable");
+    }
+    head
 }
 
 /// Reports what given tests reach.
