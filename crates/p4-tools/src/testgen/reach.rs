@@ -10,8 +10,9 @@ use std::collections::{BTreeSet, HashSet};
 
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
-    Action, Arg, BinaryOp, Block, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, Keyset,
-    Place, Program, State, StateId, Stmt, Table, TableId, Target, Transition, UnaryOp,
+    Action, Arg, BinaryOp, Block, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole,
+    HeaderId, HeaderRef, Keyset, Place, Program, StackId, State, StateId, Stmt, Table, TableId,
+    Target, Transition, UnaryOp,
 };
 
 use crate::testgen::goals::{can_run, counted, takes_entries};
@@ -102,10 +103,22 @@ impl<'p> Walk<'p> {
         }
     }
 
+    /// A place, of which an array's element stands for all of them.
     fn any(&mut self, place: &Place) {
-        if let Place::Field(field) | Place::Slice(field, ..) = place {
-            self.join(*field, None);
+        match place {
+            Place::Field(field) | Place::Slice(field, ..) => self.join(*field, None),
+            Place::Element(stack, ..) => self.any_stack(*stack),
         }
+    }
+
+    fn any_stack(&mut self, stack: StackId) {
+        let elements = &self.program.stacks[stack.index()].elements;
+        elements.iter().for_each(|&element| self.any_header(element));
+    }
+
+    fn any_header(&mut self, header: HeaderId) {
+        let header = &self.program.headers[header.index()];
+        header.fields.iter().for_each(|&field| self.join(field, None));
     }
 
     fn states(&mut self, states: &'p [State]) {
@@ -297,6 +310,13 @@ impl<'p> Visit<'p> for Walk<'p> {
                     self.visit_body(default);
                 }
             }
+            Stmt::CopyHeader { to, .. } => match to {
+                HeaderRef::Fixed(header) => self.any_header(*header),
+                HeaderRef::Next(stack) | HeaderRef::Last(stack) | HeaderRef::Index(stack, _) => {
+                    self.any_stack(*stack);
+                }
+            },
+            Stmt::PushFront(stack, _) | Stmt::PopFront(stack, _) => self.any_stack(*stack),
             Stmt::Apply { table, hit, action } => self.apply(*table, *hit, *action),
             Stmt::Action(id) => self.action(*id),
             Stmt::Call(call) => self.call(call),
