@@ -23,8 +23,8 @@ use tributary_base::program::{put, with_bar};
 /// Generates tests, or measures given ones, and reports what they reach.
 ///
 /// # Errors
-/// If the program has errors or is for an architecture without generated tests, or files cannot be read or written. Tests of
-/// p4testgen that fail are a status.
+/// If the program has errors or is for an architecture without generated tests, or files cannot be
+/// read or written. Tests of p4testgen that fail are a status.
 pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     if let Some(out) = &args.out {
         tributary_base::output_directory(out)

@@ -138,11 +138,18 @@ fn merged() -> Result<(), Failed> {
 }
 
 fn seeds() -> Result<(), Failed> {
-    let text =
-        program("", "if (hdr.h.a == 1) { s.egress_spec = 1; }\nif (hdr.h.b > 7) { hdr.h.c = 1; }");
+    // With entries, several packets, registers and meters.
+    let declarations = "register<bit<8>>(4) counts;\nmeter(4, MeterType.packets) rates;\nbit<8> n;\nbit<2> colour;\n\
+                        action to(bit<9> port) { s.egress_spec = port; }\naction mark(bit<8> x) { m.x = x; }\n\
+                        table t { key = { hdr.h.a: exact; } actions = { to; mark; } }";
+    let body = "t.apply();\ncounts.read(n, 2);\ncounts.write(2, n + m.x);\n\
+                rates.execute_meter(1, colour);\nif (n == 77) { hdr.h.c = 1; }\n\
+                if (colour == 2) { hdr.h.c = 2; }\nif (n > 200 && hdr.h.b > 7) { hdr.h.c = 3; }\n\
+                if (n == 5 && n == 6) { hdr.h.c = 4; }";
+    let text = program(declarations, body);
     let (subject, _) = compile(&text)?;
     let texts = |seed| -> Vec<String> {
-        let options = tributary_p4_tools::testgen::Options { seed, ..options(200) };
+        let options = tributary_p4_tools::testgen::Options { seed, ..options(700) };
         generate(&subject, &options, &mut |_| {}).tests.into_iter().map(|test| test.text).collect()
     };
     assert_eq!(texts(1), texts(1), "the same seed gives the same tests");
