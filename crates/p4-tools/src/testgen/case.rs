@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tributary_p4::ir::{ActionId, ExternId, MatchKind, Program, Table, TableId};
 
 use crate::testgen::circuit::{Circuit, Lit, Word, number};
-use crate::testgen::externs::initial_cell;
+use crate::testgen::program::initial_cell;
 
 /// Ports to which copies of packets go. They differ from port 0, where packets enter at first.
 const COPY_PORTS: [u16; 2] = [5, 6];

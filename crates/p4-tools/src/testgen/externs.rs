@@ -1,14 +1,14 @@
 //! The externs of v1model, and what those of TNA have in common with them.
 
 use tributary_p4::ir::{
-    Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, FieldId, FieldRole, HeaderRef,
-    Place,
+    Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place,
 };
 
 use crate::testgen::circuit::{
     Circuit, FALSE, Lit, TRUE, Word, constant, of_number, resize, to_bits,
 };
 use crate::testgen::machine::{ALWAYS, Machine, mix};
+use crate::testgen::program::initial_cell;
 
 /// Cells that a packet may have in common with earlier ones.
 const MOST_CELLS: usize = 3;
@@ -414,20 +414,6 @@ pub(crate) fn symbol(args: &[Arg], at: usize) -> &str {
         Some(Arg::Symbol(_, member)) => member,
         _ => "",
     }
-}
-
-/// The cell of a new register: zeros, or what a program for TNA says after the size.
-pub(crate) fn initial_cell(register: &Extern, width: usize) -> Vec<bool> {
-    let mut bits = Vec::new();
-    for (at, scalar) in register.type_args.iter().enumerate() {
-        let value = match register.args.get(at + 1) {
-            Some(CtorArg::Int(value)) => *value as u64,
-            _ => 0,
-        };
-        bits.extend(to_bits(value, scalar.width as usize));
-    }
-    bits.resize(width, false);
-    bits
 }
 
 /// At most 16 bits of the wire as a number; missing bits are zero.

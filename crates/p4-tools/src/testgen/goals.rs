@@ -10,11 +10,11 @@ use tributary_p4::Architecture;
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
     Annotation, Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
-    FieldRole, Keyset, Mark, MatchKind, Position, Program, Scalar, State, StateId, Stmt, Table,
-    Target, Transition,
+    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Target, Transition,
 };
 
 use crate::testgen::influence::Influence;
+use crate::testgen::program::{can_run, counted, takes_entries};
 use crate::testgen::reach;
 
 /// What a goal stands for.
@@ -188,21 +188,6 @@ fn counter_of(program: &Program, goals: usize) -> Extern {
     }
 }
 
-/// Whether the control plane can add entries to a table.
-pub(crate) fn takes_entries(table: &Table) -> bool {
-    !table.const_entries && table.keys.iter().any(|key| key.kind != MatchKind::Selector)
-}
-
-/// Whether some configuration of a table runs this action of its list.
-pub(crate) fn can_run(table: &Table, action: usize) -> bool {
-    let listed = &table.actions[action];
-    let is_default = table.default_action.action as usize == action;
-    let by_default = is_default || !table.const_default && listed.scope.as_default();
-    let by_entry = table.entries.iter().any(|entry| entry.call.action as usize == action);
-    let by_added = !table.keys.is_empty() && !table.const_entries && listed.scope.in_entries();
-    by_default || by_entry || by_added
-}
-
 /// The goals within each body that begins with a goal.
 fn inside(program: &Program, counter: ExternId) -> HashMap<usize, BTreeSet<usize>> {
     let mut sides = Sides::default();
@@ -252,17 +237,6 @@ impl<'p> Visit<'p> for Sides<'p> {
             _ => {}
         }
         visit::walk_stmt(self, stmt);
-    }
-}
-
-/// The goal that a statement counts, if it is such a call.
-pub(crate) fn counted(statement: &Stmt, counter: ExternId) -> Option<usize> {
-    let Stmt::Call(ExternCall { instance, args, .. }) = statement else { return None };
-    match args.first() {
-        Some(Arg::In(Expr { kind: ExprKind::Const(goal), .. })) if *instance == Some(counter) => {
-            Some(goal[0] as usize)
-        }
-        _ => None,
     }
 }
 

@@ -15,7 +15,7 @@ use tributary_p4::ir::{
     Target, Transition,
 };
 
-use crate::testgen::goals::counted;
+use crate::testgen::program::counted;
 
 /// What holds a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

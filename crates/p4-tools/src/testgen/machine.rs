@@ -17,7 +17,8 @@ use crate::testgen::case::{Case, Inputs};
 use crate::testgen::circuit::{
     Circuit, FALSE, Lit, TRUE, Word, constant, limb_bits, of_number, resize,
 };
-use crate::testgen::goals::{Instrumented, counted};
+use crate::testgen::goals::Instrumented;
+use crate::testgen::program::counted;
 
 /// The clock of packet tests: the time of a first packet, and how long a command takes.
 const FIRST_US: u64 = 1_000_010;

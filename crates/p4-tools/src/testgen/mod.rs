@@ -22,6 +22,7 @@ mod merge;
 pub mod mutants;
 mod parsing;
 mod passes;
+mod program;
 mod reach;
 mod report;
 mod search;

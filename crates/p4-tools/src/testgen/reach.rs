@@ -15,7 +15,7 @@ use tributary_p4::ir::{
     Target, Transition, UnaryOp,
 };
 
-use crate::testgen::goals::{can_run, counted, takes_entries};
+use crate::testgen::program::{can_run, counted, takes_entries};
 
 /// Constants per field. A field with more can have any value.
 const MOST: usize = 24;

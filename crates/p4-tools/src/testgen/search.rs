@@ -20,10 +20,11 @@ use tributary_p4::ir::{ExternId, Stmt, TableId};
 
 use crate::testgen::case::{Call, Case, Rule, profile};
 use crate::testgen::circuit::{Lit, to_bits};
-use crate::testgen::goals::{Instrumented, counted, takes_entries};
+use crate::testgen::goals::Instrumented;
 use crate::testgen::influence::Needs;
 use crate::testgen::judge::{Verdict, judge};
 use crate::testgen::machine::{Applied, Branch, Outcome, Trace, mix};
+use crate::testgen::program::{counted, takes_entries};
 use crate::testgen::solver::{Answer, solve};
 use crate::testgen::tables::widths;
 use crate::testgen::{Options, Progress, Statistics, passes};
