@@ -13,16 +13,16 @@ while [ $# -gt 0 ]; do
         *) break ;;
     esac
 done
-[ $# -gt 0 ] || set -- p4src/v1model/*.p4 crates/switch/tests/stf/cases/*.p4
+[ $# -gt 0 ] || set -- p4src/v1model/*.p4 p4src/tna/*.p4 crates/switch/tests/stf/cases/*.p4
 
 cargo build --release --package tributary-p4-tools
 echo "| program | tests | statements | branches | parser | table actions, misses | all goals | mutants that fail a test |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- |"
 for program; do
-    # There are no generated tests for TNA.
-    case "$(basename "$program")" in tna_*) continue ;; esac
+    # There are no generated tests for PSA.
+    case "$(basename "$program")" in psa_*) continue ;; esac
     target/release/tributary-p4 test "$program" --minutes "$minutes" --mutants "$mutants" |
-        awk -v program="$(basename "$program")" '
+        awk -v program="$program" '
             function add(kind, covered, of) { c[kind] += covered; n[kind] += of; C += covered; N += of }
             function share(kind) { return n[kind] ? c[kind] " of " n[kind] : "–" }
             / tests?$/ && NF == 2 { tests = $1 }

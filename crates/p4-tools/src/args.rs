@@ -166,6 +166,9 @@ pub(crate) struct TestArgs {
     /// Maximum number of packets in a test.
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = whole(1..=64))]
     pub(crate) packets: u64,
+    /// Do not set registers and the rates of meters in tests: they are as in a new switch.
+    #[arg(long)]
+    pub(crate) no_presets: bool,
     /// Also run the tests on this many faulty variants of the program, and report how many fail.
     #[arg(long, value_name = "N", value_parser = whole(1..=1_000_000))]
     pub(crate) mutants: Option<u64>,

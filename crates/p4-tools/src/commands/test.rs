@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::json;
 use tributary_dataplane::EngineKind;
-use tributary_p4::Compilation;
+use tributary_p4::{Architecture, Compilation};
 use tributary_p4_tools::testgen::{
-    GoalKind, Options, Report, Subject, generate, mutants, run_test,
+    Generated, GoalKind, Options, Report, Subject, generate, mutants, run_test,
 };
 use tributary_switch::stf::Script;
 
@@ -23,8 +23,8 @@ use tributary_base::program::{put, with_bar};
 /// Generates tests, or measures given ones, and reports what they reach.
 ///
 /// # Errors
-/// If the program has errors or is not for v1model, or files cannot be read or written. Tests of
-/// p4testgen that fail are a status.
+/// If the program has errors or is for an architecture without generated tests, or files cannot be
+/// read or written. Tests of p4testgen that fail are a status.
 pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
     if let Some(out) = &args.out {
         tributary_base::output_directory(out)
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         seed: args.seed,
         max_tests: args.max_tests as usize,
         packets: args.packets as usize,
+        presets: !args.no_presets,
         time: Duration::from_secs_f64(60.0 * args.minutes),
         ..Options::default()
     };
@@ -61,11 +62,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         }
     }
     let report = generated.report();
-    tributary_base::program::print(&format!(
-        "{}\n{}",
-        counted(generated.tests.len(), "test"),
-        summary(&report)
-    ))?;
+    tributary_base::program::print(&format!("{}\n{}", head(&generated), summary(&report)))?;
     let compiled = super::compile(&args.program)?;
     let mut score = None;
     if let Some(most) = args.mutants {
@@ -89,6 +86,7 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
             "seed": args.seed,
             "tests": generated.tests.len(),
             "coverage": report,
+            "unreachable": generated.unreachable,
             "search": generated.statistics,
             "mutants": score,
         });
@@ -98,6 +96,20 @@ pub(crate) fn run(args: &TestArgs) -> Result<ExitCode> {
         Some(most) => p4testgen(args, most, &compiled, &subject),
         None => Ok(ExitCode::SUCCESS),
     }
+}
+
+/// The numbers of tests, and of goals that do not count.
+fn head(generated: &Generated) -> String {
+    let mut head = counted(generated.tests.len(), "test");
+    let set = generated.statistics.preset;
+    if set > 0 {
+        head += &format!("\n{:<14} {set:>5} set registers or meters", "of these");
+    }
+    let unreachable = generated.unreachable;
+    if unreachable > 0 {
+        head += &format!("\n{:<14} {unreachable:>5} goals, which do not count", "unreachable");
+    }
+    head
 }
 
 /// Reports what given tests reach.
@@ -170,6 +182,9 @@ fn p4testgen(
     compiled: &Compilation,
     subject: &Subject,
 ) -> Result<ExitCode> {
+    if compiled.program.architecture() != Some(Architecture::V1model) {
+        bail!("tests of p4testgen run for programs for v1model only");
+    }
     let tool = tributary_base::programs::on_path("p4testgen").context(
         "p4testgen is not on the PATH; install p4c built with ENABLE_TEST_TOOLS (docs/reference/test.md)",
     )?;

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use tributary_p4::ir::{ActionId, ExternId, MatchKind, Program, Table, TableId};
 
 use crate::testgen::circuit::{Circuit, Lit, Word, number};
+use crate::testgen::program::initial_cell;
 
 /// Ports to which copies of packets go. They differ from port 0, where packets enter at first.
 const COPY_PORTS: [u16; 2] = [5, 6];
@@ -51,6 +52,10 @@ pub(crate) struct Case {
     pub(crate) defaults: BTreeMap<u32, Call>,
     /// Members of value sets.
     pub(crate) members: Vec<(ExternId, Vec<Vec<bool>>)>,
+    /// What cells of registers hold at first, other than in a new register.
+    pub(crate) cells: BTreeMap<(ExternId, u64), Vec<bool>>,
+    /// The colours of meters that are not green: two bits.
+    pub(crate) colours: BTreeMap<ExternId, Vec<bool>>,
     /// Sessions of clones and multicast groups that must exist.
     pub(crate) sessions: BTreeSet<u64>,
     pub(crate) groups: BTreeSet<u64>,
@@ -63,6 +68,9 @@ pub(crate) struct Inputs {
     pub(crate) rules: Vec<(Vec<Word>, Vec<Word>)>,
     pub(crate) defaults: BTreeMap<u32, Vec<Word>>,
     pub(crate) members: Vec<Vec<Word>>,
+    /// These come into being when they are read.
+    pub(crate) cells: BTreeMap<(ExternId, u64), Word>,
+    pub(crate) colours: BTreeMap<ExternId, Word>,
 }
 
 impl Case {
@@ -96,11 +104,12 @@ impl Case {
                 .iter()
                 .map(|(_, member)| member.iter().map(&mut word).collect())
                 .collect(),
+            ..Inputs::default()
         }
     }
 
     /// Takes the values of a solution.
-    pub(crate) fn adopt(&mut self, inputs: &Inputs, values: &[Option<bool>]) {
+    pub(crate) fn adopt(&mut self, circuit: &Circuit, inputs: &Inputs, values: &[Option<bool>]) {
         let take = |bits: &mut Vec<bool>, word: &[Lit]| {
             for (bit, lit) in bits.iter_mut().zip(word) {
                 *bit = values[lit.gate()].unwrap_or(*bit);
@@ -120,6 +129,53 @@ impl Case {
         for ((_, member), words) in self.members.iter_mut().zip(&inputs.members) {
             member.iter_mut().zip(words).for_each(|(bits, word)| take(bits, word));
         }
+        for (&key, word) in &inputs.cells {
+            take(self.cells.entry(key).or_insert_with(|| circuit.values(word)), word);
+        }
+        for (&key, word) in &inputs.colours {
+            take(self.colours.entry(key).or_insert_with(|| circuit.values(word)), word);
+        }
+        self.colours.retain(|_, colour| colour.contains(&true));
+    }
+
+    /// This test with the last packet of another one after its own, `more` times, and the entries for it.
+    pub(crate) fn joined(&self, other: &Self, more: usize) -> Self {
+        let mut joined = self.clone();
+        let last = &other.packets[other.packets.len() - 1];
+        joined.packets.extend(std::iter::repeat_n(last.clone(), more));
+        for rule in &other.rules {
+            let same = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
+            if !joined.rules.iter().any(same) {
+                joined.rules.push(rule.clone());
+            }
+        }
+        for member in &other.members {
+            if !joined.members.contains(member) {
+                joined.members.push(member.clone());
+            }
+        }
+        for (&table, call) in &other.defaults {
+            joined.defaults.entry(table).or_insert_with(|| call.clone());
+        }
+        for (&cell, value) in &other.cells {
+            joined.cells.entry(cell).or_insert_with(|| value.clone());
+        }
+        for (&meter, colour) in &other.colours {
+            joined.colours.entry(meter).or_insert_with(|| colour.clone());
+        }
+        joined
+    }
+
+    /// Whether the test sets registers or the rates of meters.
+    pub(crate) fn has_presets(&self) -> bool {
+        !self.cells.is_empty() || !self.colours.is_empty()
+    }
+
+    /// Forgets what cells hold anyway.
+    pub(crate) fn forget_initial(&mut self, program: &Program) {
+        self.cells.retain(|(register, _), cell| {
+            *cell != initial_cell(&program.externs[register.index()], cell.len())
+        });
     }
 
     /// The ports to which copies of a group, or of a session with an unknown group, go.
@@ -144,6 +200,17 @@ impl Case {
         }
         for session in self.sessions.iter().filter(|&&session| session < MOST_SESSION) {
             let _ = writeln!(text, "mirroring_add {session} {}", Self::session_port());
+        }
+        for ((register, index), cell) in &self.cells {
+            let register = &program.externs[register.index()];
+            let _ = write!(text, "register_write {} {index}", quoted(&register.name));
+            let mut rest = &cell[..];
+            for scalar in &register.type_args {
+                let (value, after) = rest.split_at((scalar.width as usize).min(rest.len()));
+                let _ = write!(text, " {}", plain(value));
+                rest = after;
+            }
+            text.push('\n');
         }
         for (set, member) in &self.members {
             let set_name = quoted(&program.externs[set.index()].name);
@@ -181,6 +248,13 @@ impl Case {
             }
             *member += 1;
         }
+        // Those of direct meters are set for the entries that there are.
+        for (meter, colour) in &self.colours {
+            let name = quoted(&program.externs[meter.index()].name);
+            // Empty buckets that never fill; for yellow, the peak rate is high.
+            let peak = if colour[1] { "0:0" } else { "1000:1000000" };
+            let _ = writeln!(text, "meter_array_set_rates {name} 0:0 {peak}");
+        }
         text
     }
 
@@ -216,8 +290,9 @@ impl Case {
 /// The action profile of a table, and whether it is a selector.
 pub(crate) fn profile(program: &Program, table: &Table) -> Option<(ExternId, bool)> {
     table.attached.iter().find_map(|&id| match program.externs[id.index()].type_name.as_str() {
-        "action_profile" => Some((id, false)),
+        "action_profile" | "ActionProfile" => Some((id, false)),
         "action_selector" => Some((id, true)),
+        "ActionSelector" => Some((program.profile_of(id), true)),
         _ => None,
     })
 }
@@ -237,6 +312,14 @@ fn call_text(program: &Program, table: &Table, call: &Call) -> String {
 
 fn quoted(name: &str) -> String {
     format!("\"{name}\"")
+}
+
+/// A number in decimal, as BMv2's command line takes it.
+fn plain(bits: &[bool]) -> String {
+    match number(bits) {
+        Some(number) => number.to_string(),
+        None => digits(bits),
+    }
 }
 
 /// A number with all digits of its width, least significant bit first in `bits`.

@@ -1,26 +1,42 @@
-//! The externs of v1model.
+//! The externs of v1model, and what those of TNA have in common with them.
 
-use tributary_p4::ir::{Arg, Expr, ExprKind, ExternCall, FieldId, FieldRole, HeaderRef, Place};
+use tributary_p4::ir::{
+    Arg, Expr, ExprKind, ExternCall, ExternId, FieldId, FieldRole, HeaderRef, Place,
+};
 
-use crate::testgen::circuit::{Circuit, FALSE, Lit, TRUE, Word, of_number, resize};
-use crate::testgen::machine::{Machine, mix};
+use crate::testgen::circuit::{
+    Circuit, FALSE, Lit, TRUE, Word, constant, of_number, resize, to_bits,
+};
+use crate::testgen::machine::{ALWAYS, Machine, mix};
+use crate::testgen::program::initial_cell;
 
 /// Cells that a packet may have in common with earlier ones.
 const MOST_CELLS: usize = 3;
+/// Time between two packets of a test.
+const PACKET_US: u64 = 10;
 /// Bits of data up to which a hash is computed bit by bit. Hashes of more are constants.
 const MOST_HASHED: usize = 4096;
 
 impl Machine<'_> {
     pub(crate) fn call(&mut self, call: &ExternCall) {
+        if self.is_tna {
+            return self.tna_call(call);
+        }
         let args = &call.args;
         let type_name = call.instance.map(|id| self.program.externs[id.index()].type_name.as_str());
         match (type_name, call.method.as_str()) {
             (Some("register"), "read") => self.read_register(call),
             (Some("register"), "write") => self.write_register(call),
-            // Without rates, a meter marks every packet green, which is zero.
             (Some("meter"), "execute_meter") => {
-                if let Some((place, width)) = out(args, 1) {
-                    self.store(place, &vec![FALSE; width]);
+                if let (Some(id), Some((place, width))) = (call.instance, out(args, 1)) {
+                    let colour = self.colour(id);
+                    self.store(place, &resize(&colour, width, false));
+                }
+            }
+            (Some("direct_meter"), "read") => {
+                if let (Some(id), Some((place, width))) = (call.instance, out(args, 0)) {
+                    let colour = self.colour(id);
+                    self.store(place, &resize(&colour, width, false));
                 }
             }
             (None, "mark_to_drop") => self.mark_to_drop(args),
@@ -59,7 +75,7 @@ impl Machine<'_> {
                     self.requests.failed = true;
                 }
             }
-            // Counters, direct meters (green), digests and messages do not change the packet.
+            // Counters, digests and messages do not change the packet.
             _ => {}
         }
     }
@@ -76,7 +92,7 @@ impl Machine<'_> {
         }
         let width = outs.iter().map(|(_, width)| width).sum();
         let known = self.registers.get(&(id, index)).cloned();
-        let cell = known.unwrap_or_else(|| vec![FALSE; width]);
+        let cell = known.unwrap_or_else(|| self.first_cell(id, index, width));
         let mut rest = &cell[..];
         for (place, width) in outs {
             let Some((value, after)) = rest.split_at_checked(width) else { return };
@@ -96,7 +112,42 @@ impl Machine<'_> {
         };
         if index < self.size(id) {
             self.registers.insert((id, index), cell);
+            self.trace.written.insert(id);
         }
+    }
+
+    /// What a cell holds at first: what the test writes, which may be an input, or zero.
+    pub(crate) fn first_cell(&mut self, id: ExternId, index: u64, width: usize) -> Word {
+        if let Some(known) = self.trace.inputs.cells.get(&(id, index)) {
+            return known.clone();
+        }
+        let set = self.case.cells.get(&(id, index)).filter(|bits| bits.len() == width);
+        let initial = initial_cell(&self.program.externs[id.index()], width);
+        if set.is_none() && !self.presets {
+            return constant(&initial);
+        }
+        let bits = set.cloned().unwrap_or(initial);
+        let word: Word = bits.into_iter().map(|bit| self.trace.circuit.input(bit)).collect();
+        self.trace.inputs.cells.insert((id, index), word.clone());
+        word
+    }
+
+    /// The colour that a meter gives to all packets: that of the rates that the test sets, which may be an
+    /// input, or green, which is zero.
+    pub(crate) fn colour(&mut self, id: ExternId) -> Word {
+        if let Some(known) = self.trace.inputs.colours.get(&id) {
+            return known.clone();
+        }
+        let set = self.case.colours.get(&id);
+        if set.is_none() && !self.presets {
+            return vec![FALSE; 2];
+        }
+        let bits = set.cloned().unwrap_or_else(|| vec![false; 2]);
+        let word: Word = bits.into_iter().map(|bit| self.trace.circuit.input(bit)).collect();
+        self.trace.inputs.colours.insert(id, word.clone());
+        let none = self.trace.circuit.and(word[0], word[1]);
+        self.fork(none, [None, None], ALWAYS);
+        word
     }
 
     fn mark_to_drop(&mut self, args: &[Arg]) {
@@ -166,14 +217,14 @@ impl Machine<'_> {
         data
     }
 
-    fn size(&self, id: tributary_p4::ir::ExternId) -> u64 {
+    pub(crate) fn size(&self, id: tributary_p4::ir::ExternId) -> u64 {
         match self.program.externs[id.index()].args.first() {
             Some(tributary_p4::ir::CtorArg::Int(size)) => u64::try_from(*size).unwrap_or(u64::MAX),
             _ => 0,
         }
     }
 
-    fn input(&mut self, args: &[Arg], at: usize) -> Word {
+    pub(crate) fn input(&mut self, args: &[Arg], at: usize) -> Word {
         match args.get(at) {
             Some(Arg::In(expr)) => self.expr(expr),
             _ => vec![FALSE],
@@ -181,7 +232,7 @@ impl Machine<'_> {
     }
 
     /// Notes that this packet may access a cell that an earlier one wrote.
-    fn meet(&mut self, args: &[Arg], at: usize) {
+    pub(crate) fn meet(&mut self, args: &[Arg], at: usize) {
         let index = self.input(args, at);
         if !self.accessed.insert(index.clone()) {
             return;
@@ -194,14 +245,25 @@ impl Machine<'_> {
         }
     }
 
-    fn pinned(&mut self, args: &[Arg], at: usize) -> u64 {
+    pub(crate) fn pinned(&mut self, args: &[Arg], at: usize) -> u64 {
         let word = self.input(args, at);
         self.pin_number(&word, mix(at as u64 ^ 0x91b))
     }
 
+    /// The time in microseconds times `factor`, about as the packet tests' clock has it.
+    pub(crate) fn time(&mut self, width: usize, factor: u64) -> Word {
+        let now = self.now_us + PACKET_US * self.packet as u64;
+        self.unknown_as(now.wrapping_mul(factor), width)
+    }
+
     /// Bits that the test does not determine.
     pub(crate) fn unknown(&mut self, width: usize) -> Word {
-        let word: Word = (0..width).map(|_| self.trace.circuit.input(false)).collect();
+        self.unknown_as(0, width)
+    }
+
+    fn unknown_as(&mut self, value: u64, width: usize) -> Word {
+        let bits = to_bits(value, width).into_iter();
+        let word: Word = bits.map(|bit| self.trace.circuit.input(bit)).collect();
         self.trace.unknown.extend(&word);
         word
     }
@@ -248,7 +310,7 @@ impl Machine<'_> {
 
     /// The bits of a list in the order of the wire, without fields of invalid headers, in whole
     /// bytes.
-    fn list(&mut self, args: &[Arg], at: usize) -> Word {
+    pub(crate) fn list(&mut self, args: &[Arg], at: usize) -> Word {
         let exprs: Vec<Expr> = match args.get(at) {
             Some(Arg::Header(HeaderRef::Fixed(header))) => {
                 let fields = self.program.headers[header.index()].fields.iter();
@@ -292,10 +354,10 @@ impl Machine<'_> {
 
     /// The hash of bits in the order of the wire.
     fn digest(&mut self, algorithm: &str, data: &[Lit]) -> Word {
-        let constant: Word;
+        let fixed: Word;
         let data = if data.len() > MOST_HASHED {
-            constant = data.iter().map(|&bit| self.trace.circuit.value(bit).into()).collect();
-            &constant
+            fixed = data.iter().map(|&bit| self.trace.circuit.value(bit).into()).collect();
+            &fixed
         } else {
             data
         };
@@ -339,7 +401,7 @@ impl Machine<'_> {
     }
 }
 
-fn out(args: &[Arg], at: usize) -> Option<(&Place, usize)> {
+pub(crate) fn out(args: &[Arg], at: usize) -> Option<(&Place, usize)> {
     match args.get(at) {
         Some(Arg::Out(place, ty)) => Some((place, ty.width as usize)),
         _ => None,
@@ -347,7 +409,7 @@ fn out(args: &[Arg], at: usize) -> Option<(&Place, usize)> {
 }
 
 /// The member of an enum.
-fn symbol(args: &[Arg], at: usize) -> &str {
+pub(crate) fn symbol(args: &[Arg], at: usize) -> &str {
     match args.get(at) {
         Some(Arg::Symbol(_, member)) => member,
         _ => "",

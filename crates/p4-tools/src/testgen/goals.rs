@@ -6,12 +6,16 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{
-    Annotation, Arg, Block, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
-    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Table, Target,
-    Transition,
+    Annotation, Arg, CtorArg, Expr, ExprKind, Extern, ExternCall, ExternId, Field, FieldId,
+    FieldRole, Keyset, Mark, Position, Program, Scalar, State, StateId, Stmt, Target, Transition,
 };
+
+use crate::testgen::influence::Influence;
+use crate::testgen::program::{can_run, counted, takes_entries};
+use crate::testgen::reach;
 
 /// What a goal stands for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, serde::Serialize)]
@@ -77,11 +81,16 @@ pub(crate) struct Instrumented {
     pub(crate) goals: Vec<Goal>,
     /// The counter with one cell per goal.
     pub(crate) counter: ExternId,
-    /// The goals that some path through the program's graph leads to. Others are dead code.
+    /// The goals that some path through the program's graph may lead to. Others are proven unreachable.
     pub(crate) alive: BTreeSet<usize>,
     /// For each entry of the program, by table: a goal of the search that is not counted, and so not
     /// reported. Different entries of one action lead to different paths.
-    pub(crate) entries: Vec<Vec<usize>>,
+    pub(crate) entries: Vec<Vec<Option<usize>>>,
+    /// For each action of each table that an entry of a test can run: a goal of the search, of the same
+    /// kind. What follows a hit is not reached by the same action on a miss.
+    pub(crate) added: Vec<Vec<Option<usize>>>,
+    /// What conditions depend on.
+    pub(crate) influence: Influence,
     /// For the first goal of each body and parser state: all goals that may follow within.
     pub(crate) inside: HashMap<usize, BTreeSet<usize>>,
 }
@@ -114,6 +123,9 @@ impl Instrumented {
         for action in &mut program.actions {
             rewriter.body(&mut action.body);
         }
+        for action in &mut program.stateful {
+            rewriter.body(&mut action.body);
+        }
         for parser in &mut program.parsers {
             rewriter.parser(&mut parser.states);
         }
@@ -132,21 +144,9 @@ impl Instrumented {
         }
         let Rewriter { goals, fields, .. } = rewriter;
         program.fields.extend(fields);
-        let symbol = CtorArg::Symbol("CounterType".to_owned(), "packets".to_owned());
-        program.externs.push(Extern {
-            name: "$coverage".to_owned(),
-            type_name: "counter".to_owned(),
-            type_args: Vec::new(),
-            args: vec![CtorArg::Int(goals.len().max(1) as u128), symbol],
-            annotations: Vec::<Annotation>::new(),
-        });
-        let mut walk = Walk::new(&program, counter);
-        for &(_, block) in &program.blocks {
-            walk.block(block);
-        }
-        let walk_tables: HashSet<u32> =
-            walk.seen.iter().filter(|(is_table, _)| *is_table).map(|(_, id)| *id).collect();
-        let alive = walk.goals;
+        program.externs.push(counter_of(&program, goals.len()));
+        let reachable = reach::reachable(&program, counter);
+        let alive = reachable.goals;
         let inside = inside(&program, counter);
         let mut next = goals.len();
         let mut number = || {
@@ -155,22 +155,37 @@ impl Instrumented {
         };
         let entries = program.tables.iter().enumerate();
         let entries = entries.map(|(table, of)| {
-            let reachable = walk_tables.contains(&(table as u32));
-            of.entries.iter().filter(|_| reachable).map(|_| number()).collect()
+            let entries = (0..of.entries.len())
+                .map(|entry| reachable.entries.contains(&(table as u32, entry)).then(&mut number));
+            entries.collect()
         });
-        let entries = entries.collect();
-        Self { program, goals, counter, alive, entries, inside }
+        let entries: Vec<Vec<Option<usize>>> = entries.collect();
+        let added = program.tables.iter().enumerate();
+        let added = added.map(|(table, of)| {
+            let reachable = reachable.tables.contains(&(table as u32)) && takes_entries(of);
+            let listed = of.actions.iter();
+            listed.map(|it| (reachable && it.scope.in_entries()).then(&mut number)).collect()
+        });
+        let added = added.collect();
+        let influence = Influence::new(&program, counter, &entries);
+        Self { program, goals, counter, alive, entries, added, influence, inside }
     }
 }
 
-/// Whether some configuration of a table runs this action of its list.
-fn can_run(table: &Table, action: usize) -> bool {
-    let listed = &table.actions[action];
-    let is_default = table.default_action.action as usize == action;
-    let by_default = is_default || !table.const_default && listed.scope.as_default();
-    let by_entry = table.entries.iter().any(|entry| entry.call.action as usize == action);
-    let by_added = !table.keys.is_empty() && !table.const_entries && listed.scope.in_entries();
-    by_default || by_entry || by_added
+/// A counter with one cell for each goal.
+fn counter_of(program: &Program, goals: usize) -> Extern {
+    let (type_name, unit, member) = match program.architecture() {
+        Some(Architecture::Tna) => ("Counter", "CounterType_t", "PACKETS"),
+        _ => ("counter", "CounterType", "packets"),
+    };
+    let symbol = CtorArg::Symbol(unit.to_owned(), member.to_owned());
+    Extern {
+        name: "$coverage".to_owned(),
+        type_name: type_name.to_owned(),
+        type_args: Vec::new(),
+        args: vec![CtorArg::Int(goals.max(1) as u128), symbol],
+        annotations: Vec::<Annotation>::new(),
+    }
 }
 
 /// The goals within each body that begins with a goal.
@@ -222,17 +237,6 @@ impl<'p> Visit<'p> for Sides<'p> {
             _ => {}
         }
         visit::walk_stmt(self, stmt);
-    }
-}
-
-/// The goal that a statement counts, if it is such a call.
-pub(crate) fn counted(statement: &Stmt, counter: ExternId) -> Option<usize> {
-    let Stmt::Call(ExternCall { instance, args, .. }) = statement else { return None };
-    match args.first() {
-        Some(Arg::In(Expr { kind: ExprKind::Const(goal), .. })) if *instance == Some(counter) => {
-            Some(goal[0] as usize)
-        }
-        _ => None,
     }
 }
 
@@ -418,13 +422,6 @@ struct Walk<'p> {
 impl<'p> Walk<'p> {
     fn new(program: &'p Program, counter: ExternId) -> Self {
         Self { program, counter, goals: BTreeSet::new(), seen: HashSet::new() }
-    }
-
-    fn block(&mut self, block: Block) {
-        match block {
-            Block::Control(id) => self.visit_body(&self.program.controls[id.index()].body),
-            Block::Parser(id) => self.states(&self.program.parsers[id.index()].states, StateId(0)),
-        }
     }
 
     fn states(&mut self, states: &'p [State], first: StateId) {

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use tributary_p4::Architecture;
 use tributary_p4::ir::{
     BinaryOp, Expr, ExprKind, ExternId, FieldId, HeaderId, HeaderRef, Keyset, LabelId, Place,
     Program, StackId, Stmt, TableId, UnaryOp,
@@ -16,8 +17,12 @@ use crate::testgen::case::{Case, Inputs};
 use crate::testgen::circuit::{
     Circuit, FALSE, Lit, TRUE, Word, constant, limb_bits, of_number, resize,
 };
-use crate::testgen::goals::{Instrumented, counted};
+use crate::testgen::goals::Instrumented;
+use crate::testgen::program::counted;
 
+/// The clock of packet tests: the time of a first packet, and how long a command takes.
+const FIRST_US: u64 = 1_000_010;
+const COMMAND_US: u64 = 1_000_000;
 /// Statements and parser states of one test, so that loops end.
 const MOST_STEPS: usize = 100_000;
 /// Gates of one test, so that memory is bounded.
@@ -36,6 +41,14 @@ pub(crate) struct Branch {
     pub(crate) site: u64,
     /// Whether new goals are likely behind it, though it has none itself.
     pub(crate) likely: bool,
+}
+
+/// What is known of the cases before another one.
+pub(crate) struct Others {
+    /// Whether one of them matches.
+    pub(crate) taken: Lit,
+    /// The number of the path's conditions before the first that matched.
+    pub(crate) after: usize,
 }
 
 /// The site of a condition that must hold in every test.
@@ -67,9 +80,15 @@ pub(crate) struct Trace {
     pub(crate) inputs: Inputs,
     /// Bits that are true on this path, and only then.
     pub(crate) path: Vec<Lit>,
+    /// Bits that are true on the sides that count where both sides were executed.
+    pub(crate) sides: Vec<Lit>,
     pub(crate) branches: Vec<Branch>,
     pub(crate) goals: BTreeSet<usize>,
     pub(crate) applied: Vec<Applied>,
+    /// Goals behind conditions that were constants on this path.
+    pub(crate) blocked: BTreeSet<usize>,
+    /// The registers that were written.
+    pub(crate) written: BTreeSet<ExternId>,
     /// Values of a value set that a `select` compared in vain.
     pub(crate) absent: Vec<(ExternId, Vec<Vec<bool>>)>,
     /// Packets that were too short, by position, with the number of bytes that the parser wanted.
@@ -104,14 +123,24 @@ pub(crate) struct Machine<'p> {
     pub(crate) of: &'p Instrumented,
     pub(crate) program: &'p Program,
     pub(crate) case: &'p Case,
+    /// Whether registers and colours of meters are inputs, besides those that the test sets.
+    pub(crate) presets: bool,
     pub(crate) trace: Trace,
     pub(crate) fields: Vec<Word>,
     pub(crate) registers: HashMap<(ExternId, u64), Word>,
     /// The cells that earlier packets wrote, and the indices with which this one accessed registers.
     pub(crate) written_cells: BTreeSet<u64>,
     pub(crate) accessed: HashSet<Word>,
-    /// The received packet, in the order of the wire, and the bits that the parser consumed.
+    pub(crate) is_tna: bool,
+    /// The time of the first packet.
+    pub(crate) now_us: u64,
+    /// What checksums have summed in this pass, and those that the parser leaves behind (TNA).
+    pub(crate) sums: HashMap<ExternId, Word>,
+    pub(crate) deposits: Vec<(ExternId, usize, Place)>,
+    /// The received packet, in the order of the wire, the number of bits that the switch prepended, and
+    /// the bits that the parser consumed.
     pub(crate) frame: Word,
+    pub(crate) prefix: usize,
     pub(crate) at: usize,
     pub(crate) payload: Word,
     pub(crate) out: Word,
@@ -120,6 +149,8 @@ pub(crate) struct Machine<'p> {
     /// Whether the frame is the test's packet, and not a recirculated one.
     pub(crate) is_original: bool,
     pub(crate) requests: Requests,
+    /// The conditions of the path.
+    pub(crate) known: HashSet<Lit>,
     /// A hash of the goals that earlier packets reached.
     pub(crate) history: u64,
     /// A hash of that, and of the parser states and table actions so far: attempts at a condition are
@@ -129,6 +160,8 @@ pub(crate) struct Machine<'p> {
     pub(crate) guard: Lit,
     /// Statements, by address, that are known to be plain or not.
     pub(crate) plain: HashMap<*const Stmt, bool>,
+    /// Tables that are known to have only plain actions, or not.
+    pub(crate) plain_tables: HashMap<u32, bool>,
     pub(crate) steps: usize,
 }
 
@@ -138,22 +171,29 @@ pub(crate) struct Requests {
     /// Session, and the fields to keep.
     pub(crate) clone: Option<(u64, Vec<FieldId>)>,
     pub(crate) resubmit: Option<Vec<FieldId>>,
+    /// The eight bytes of a request for another pass, in the order of the wire (TNA).
+    pub(crate) resubmitted: Option<Word>,
+    /// The session of a mirrored copy, and the bits in front of it (TNA).
+    pub(crate) mirror: Option<(u64, Word)>,
     pub(crate) recirculate: Option<Vec<FieldId>>,
     pub(crate) truncate: Option<u64>,
     pub(crate) failed: bool,
 }
 
 impl<'p> Machine<'p> {
-    pub(crate) fn new(of: &'p Instrumented, case: &'p Case) -> Self {
+    pub(crate) fn new(of: &'p Instrumented, case: &'p Case, presets: bool) -> Self {
         let mut circuit = Circuit::new();
         let inputs = case.inputs(&mut circuit);
         let trace = Trace {
             circuit,
             inputs,
             path: Vec::new(),
+            sides: Vec::new(),
             branches: Vec::new(),
             goals: BTreeSet::new(),
             applied: Vec::new(),
+            blocked: BTreeSet::new(),
+            written: BTreeSet::new(),
             absent: Vec::new(),
             short: Vec::new(),
             consumed: Vec::new(),
@@ -168,22 +208,30 @@ impl<'p> Machine<'p> {
             of,
             program: &of.program,
             case,
+            presets,
             trace,
             fields: Vec::new(),
             registers: HashMap::new(),
             written_cells: BTreeSet::new(),
             accessed: HashSet::new(),
+            is_tna: of.program.architecture() == Some(Architecture::Tna),
+            now_us: FIRST_US + COMMAND_US * case.setup(&of.program).lines().count() as u64,
+            sums: HashMap::new(),
+            deposits: Vec::new(),
             frame: Vec::new(),
+            prefix: 0,
             at: 0,
             payload: Vec::new(),
             out: Vec::new(),
             packet: 0,
             is_original: true,
             requests: Requests::default(),
+            known: HashSet::new(),
             history: 0,
             context: 0,
             guard: TRUE,
             plain: HashMap::new(),
+            plain_tables: HashMap::new(),
             steps: 0,
         }
     }
@@ -196,9 +244,12 @@ impl<'p> Machine<'p> {
     pub(crate) fn fork(&mut self, condition: Lit, sides: [Option<usize>; 2], site: u64) -> bool {
         let taken = self.trace.circuit.value(condition);
         self.trace.signature = mix(self.trace.signature ^ site.rotate_left(1) ^ u64::from(taken));
-        if !condition.is_constant() {
-            let [yes, no] = sides;
-            let (holds, other) = if taken { (condition, no) } else { (!condition, yes) };
+        let [yes, no] = sides;
+        let (holds, other) = if taken { (condition, no) } else { (!condition, yes) };
+        if condition.is_constant() || self.known.contains(&holds) {
+            self.trace.blocked.extend(other);
+        } else {
+            self.known.insert(holds);
             if site != ALWAYS {
                 self.branch(!holds, other, site << 1 | u64::from(taken), false);
             }
@@ -211,6 +262,29 @@ impl<'p> Machine<'p> {
         let after = self.trace.path.len();
         let site = mix(site ^ self.context);
         self.trace.branches.push(Branch { wanted, after, goal, site, likely });
+    }
+
+    /// Notes another case that would be taken if those before did not match.
+    pub(crate) fn other(
+        &mut self,
+        others: &mut Others,
+        sets: &[Keyset],
+        on: &[Word],
+        goal: Option<usize>,
+        site: u64,
+    ) {
+        let matched = self.matches(sets, on);
+        let wanted = self.trace.circuit.and(matched, !others.taken);
+        others.taken = self.trace.circuit.or(others.taken, matched);
+        if wanted.is_constant() {
+            if matched == FALSE {
+                self.trace.blocked.extend(goal);
+            }
+        } else {
+            let site = mix(site << 1 ^ self.context);
+            let after = others.after;
+            self.trace.branches.push(Branch { wanted, after, goal, site, likely: false });
+        }
     }
 
     /// Makes a value a constant: the path depends on its bits.

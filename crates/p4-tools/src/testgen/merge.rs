@@ -11,7 +11,6 @@ use tributary_p4::ir::visit::{self, Visit};
 use tributary_p4::ir::{Arg, Expr, FieldId, HeaderRef, Place, Stmt};
 
 use crate::testgen::circuit::Lit;
-use crate::testgen::goals::counted;
 use crate::testgen::machine::Machine;
 
 impl Machine<'_> {
@@ -32,17 +31,29 @@ impl Machine<'_> {
             }
             Stmt::Action(id) => self.are_plain(&program.actions[id.index()].body),
             Stmt::Block(body) => self.are_plain(body),
-            Stmt::Call(call) => {
-                counted(statement, self.of.counter).is_some()
-                    || call.instance.is_none() && call.method == "mark_to_drop"
-            }
+            Stmt::Call(call) => match call.instance {
+                // Counters have no effect on packets.
+                Some(id) => {
+                    let counters = ["counter", "direct_counter", "Counter", "DirectCounter"];
+                    counters.contains(&program.externs[id.index()].type_name.as_str())
+                }
+                None => match call.method.as_str() {
+                    "mark_to_drop" => true,
+                    "min" | "max" => call.args.iter().all(|arg| match arg {
+                        Arg::In(value) => is_direct(value),
+                        Arg::Out(place, _) => matches!(place, Place::Field(_)),
+                        _ => false,
+                    }),
+                    _ => false,
+                },
+            },
             _ => false,
         };
         self.plain.insert(address, plain);
         plain
     }
 
-    fn are_plain(&mut self, body: &[Stmt]) -> bool {
+    pub(crate) fn are_plain(&mut self, body: &[Stmt]) -> bool {
         body.iter().all(|statement| self.is_plain(statement))
     }
 
@@ -55,9 +66,7 @@ impl Machine<'_> {
         site: u64,
     ) {
         let outer = self.guard;
-        let mut written = Written { machine: self, fields: BTreeSet::new() };
-        bodies.iter().for_each(|body| written.visit_body(body));
-        let written = written.fields;
+        let written = self.written(&bodies);
         let before: Vec<_> = written.iter().map(|field| self.field(*field).clone()).collect();
         let mut results = Vec::new();
         for (number, body) in bodies.into_iter().enumerate() {
@@ -73,11 +82,25 @@ impl Machine<'_> {
             results
                 .push(written.iter().map(|field| self.field(*field).clone()).collect::<Vec<_>>());
         }
+        self.trace.sides.push(if self.trace.circuit.value(condition) {
+            condition
+        } else {
+            !condition
+        });
         self.guard = outer;
         for (at, field) in written.iter().enumerate() {
             let value = self.trace.circuit.mux(condition, &results[0][at], &results[1][at]);
             self.fields[field.index()] = value;
         }
+    }
+}
+
+impl Machine<'_> {
+    /// The fields that plain statements write.
+    pub(crate) fn written(&mut self, bodies: &[&[Stmt]]) -> BTreeSet<FieldId> {
+        let mut written = Written { machine: self, fields: BTreeSet::new() };
+        bodies.iter().for_each(|body| written.visit_body(body));
+        written.fields
     }
 }
 
@@ -101,6 +124,13 @@ impl Visit<'_> for Written<'_, '_> {
                 self.fields.extend(self.machine.parts(*header));
             }
             Stmt::Action(id) => self.visit_body(&program.actions[id.index()].body),
+            Stmt::Call(call) if matches!(call.method.as_str(), "min" | "max") => {
+                for arg in &call.args {
+                    if let Arg::Out(Place::Field(field), _) = arg {
+                        self.fields.insert(*field);
+                    }
+                }
+            }
             Stmt::Call(call) if call.method == "mark_to_drop" => {
                 for name in ["egress_spec", "mcast_grp"] {
                     self.fields.extend(program.intrinsic_field(name));

@@ -1,7 +1,7 @@
 //! Generates packet tests that cover a P4 program.
 //!
 //! [`generate`] looks for packets and entries that reach every statement, branch, parser state,
-//! transition and table action of a v1model program. It executes the program with packets, entries
+//! transition and table action of a program for v1model or TNA. It executes the program with packets, entries
 //! and ports as unknown bits (`machine`), finds inputs for the paths not taken yet (`solver`), and
 //! runs each candidate on the embedded switch (`judge`), which counts what it reaches (`goals`) and
 //! yields the packets to expect. [`Generated::tests`] are STF files: see `docs/reference/test.md`.
@@ -15,16 +15,21 @@ mod case;
 mod circuit;
 mod externs;
 mod goals;
+mod influence;
 mod judge;
 mod machine;
 mod merge;
 pub mod mutants;
 mod parsing;
 mod passes;
+mod program;
+mod reach;
 mod report;
 mod search;
 mod solver;
 mod tables;
+mod tna;
+mod tna_externs;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -45,6 +50,8 @@ pub struct Options {
     pub max_tests: usize,
     /// Maximum number of packets in a test.
     pub packets: usize,
+    /// Whether tests set registers and the rates of meters, where packets do not lead further.
+    pub presets: bool,
     /// Time after which the search ends. A search that ends before depends on the seed only.
     pub time: Duration,
     /// Steps after which it ends: executions and queries to the solver.
@@ -57,6 +64,7 @@ impl Default for Options {
             seed: 1,
             max_tests: 10_000,
             packets: 4,
+            presets: true,
             time: Duration::from_secs(60),
             steps: usize::MAX,
         }
@@ -81,16 +89,18 @@ pub struct Progress {
 pub struct Statistics {
     /// Executions of the symbolic machine.
     pub executed: usize,
-    /// Queries to the solver, those without a solution, and those given up.
-    pub solved: usize,
-    /// See `solved`.
-    pub impossible: usize,
-    /// See `solved`.
-    pub unsolved: usize,
+    /// Queries to the solver: whether a path can be changed so that it takes another side.
+    pub queries: usize,
+    /// Queries without a solution. That says nothing about other paths to the same place.
+    pub contradictory: usize,
+    /// Queries that the solver gave up.
+    pub given_up: usize,
     /// Tests that the switch ran.
     pub judged: usize,
     /// Tests whose entries the switch refused.
     pub refused: usize,
+    /// Tests of the result that set registers or the rates of meters.
+    pub preset: usize,
     /// Tests for which the symbolic machine foresaw other packets than the switch sent.
     pub surprising: usize,
 }
@@ -109,8 +119,11 @@ pub struct Test {
 pub struct Generated {
     /// The tests.
     pub tests: Vec<Test>,
-    /// All goals that a path through the program's graph leads to.
+    /// All goals that are not proven unreachable.
     pub goals: Vec<Goal>,
+    /// The number of goals that are: no path through the program's graph leads to them, with the constants
+    /// that the program has.
+    pub unreachable: usize,
     /// What the search did.
     pub statistics: Statistics,
 }
@@ -127,8 +140,8 @@ impl Generated {
 /// Why no tests can be generated.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// For another architecture.
-    #[error("tests are generated for v1model programs only; this one is for {0}")]
+    /// For another architecture than v1model and TNA.
+    #[error("tests are generated for programs for v1model and TNA only; this one is for {0}")]
     Architecture(String),
     /// The embedded switch does not run it.
     #[error("the embedded switch does not run the program: {0}")]
@@ -147,10 +160,10 @@ impl Subject {
     /// Prepares a program that was compiled with [`tributary_p4::Options::marks`].
     ///
     /// # Errors
-    /// If it is not for v1model, or the embedded switch does not run it.
+    /// If it is for another architecture than v1model and TNA, or the embedded switch does not run it.
     pub fn new(compiled: Compilation) -> Result<Self, Error> {
         let Compilation { program, p4info, .. } = compiled;
-        if program.architecture() != Some(Architecture::V1model) {
+        if !matches!(program.architecture(), Some(Architecture::V1model | Architecture::Tna)) {
             return Err(Error::Architecture(program.package));
         }
         let source = |file: &str| std::fs::read_to_string(file).ok();
@@ -174,7 +187,16 @@ impl Subject {
     }
 
     fn numbered(&self, goals: &BTreeSet<usize>) -> BTreeSet<usize> {
-        goals.iter().filter_map(|&goal| self.numbers.get(goal).copied().flatten()).collect()
+        let number = |goal: &usize| {
+            let number = self.numbers.get(*goal).copied().flatten();
+            debug_assert!(
+                number.is_some() || *goal >= self.numbers.len(),
+                "a packet reached what was proven unreachable: {}",
+                self.of.goals[*goal]
+            );
+            number
+        };
+        goals.iter().filter_map(number).collect()
     }
 
     /// The goals that the packets of any test reach on the embedded switch.
@@ -206,7 +228,8 @@ pub fn generate(
 ) -> Generated {
     let mut search = search::Search::new(&subject.of, &subject.p4info, options);
     search.run(progress);
-    let (kept, statistics) = search.finish();
+    let (kept, mut statistics) = search.finish();
+    statistics.preset = kept.iter().filter(|kept| kept.case.has_presets()).count();
     let goals = subject.goals();
     let mut known = BTreeSet::new();
     let tests = kept.into_iter().map(|kept| {
@@ -220,5 +243,6 @@ pub fn generate(
         Test { text, goals: reached }
     });
     let tests = tests.collect();
-    Generated { tests, goals, statistics }
+    let unreachable = subject.of.goals.len() - goals.len();
+    Generated { tests, goals, unreachable, statistics }
 }

@@ -3,7 +3,8 @@
 use tributary_p4::ir::{Expr, FieldId, HeaderRef, Parser, Target, Transition};
 
 use crate::testgen::circuit::{TRUE, Word, of_number};
-use crate::testgen::machine::{Flow, Machine, mix};
+use crate::testgen::machine::{Flow, Machine, Others, mix};
+use crate::testgen::tna::note_end;
 
 impl<'p> Machine<'p> {
     /// Runs a parser. Returns its error, if it stops with one.
@@ -23,17 +24,23 @@ impl<'p> Machine<'p> {
                 Transition::Select { on, cases } => {
                     let on: Vec<Word> = on.iter().map(|value| self.expr(value)).collect();
                     let mut target = Target::Reject;
+                    let mut others: Option<Others> = None;
                     for (number, (sets, to)) in cases.iter().enumerate() {
                         let goal = match to {
                             Target::State(id) => self.first_goal(&parser.states[id.index()].body),
                             _ => None,
                         };
-                        let matched = self.matches(sets, &on);
                         let site =
                             goal.map_or(mix(number as u64), |goal| mix(goal as u64 ^ 0x5e1e));
+                        if let Some(others) = &mut others {
+                            self.other(others, sets, &on, goal, site);
+                            continue;
+                        }
+                        let matched = self.matches(sets, &on);
+                        let after = self.trace.path.len();
                         if self.fork(matched, [goal, None], site) {
                             target = *to;
-                            break;
+                            others = Some(Others { taken: matched, after });
                         }
                     }
                     target
@@ -41,7 +48,13 @@ impl<'p> Machine<'p> {
             };
             match target {
                 Target::State(id) => current = id.index(),
-                Target::Accept | Target::Reject => return None,
+                Target::Reject if self.is_tna => {
+                    return Some(of_number(self.program.error_code("NoMatch").unwrap_or(2), 32));
+                }
+                Target::Accept | Target::Reject => {
+                    self.deposit();
+                    return None;
+                }
             }
         }
     }
@@ -53,14 +66,15 @@ impl<'p> Machine<'p> {
             return None;
         }
         if self.is_original {
-            self.trace.short.push((self.packet, end.div_ceil(8)));
+            let bits = end.saturating_sub(self.prefix);
+            self.trace.short.push((self.packet, bits.div_ceil(8)));
         }
         Some(self.error("PacketTooShort"))
     }
 
     fn note_consumed(&mut self) {
         if self.is_original {
-            self.trace.consumed[self.packet].insert(self.at / 8);
+            note_end(&mut self.trace.consumed[self.packet], self.at, self.prefix);
         }
     }
 

@@ -10,7 +10,7 @@ use crate::testgen::goals::Instrumented;
 use crate::testgen::machine::{ALWAYS, Machine, Requests, Trace, mix};
 
 /// Passes of one packet and its copies.
-const MOST_PASSES: usize = 40;
+pub(crate) const MOST_PASSES: usize = 40;
 
 /// The values of `instance_type`.
 const INGRESS_CLONE: u64 = 1;
@@ -37,9 +37,9 @@ struct Queued {
     requests: Requests,
 }
 
-/// Executes a test.
-pub(crate) fn run(of: &Instrumented, case: &Case) -> Trace {
-    let mut machine = Machine::new(of, case);
+/// Executes a test. With `presets`, what registers hold at first, and the colours of meters, are inputs.
+pub(crate) fn run(of: &Instrumented, case: &Case, presets: bool) -> Trace {
+    let mut machine = Machine::new(of, case, presets);
     for number in 0..case.packets.len() {
         machine.packet = number;
         machine.trace.consumed.push(BTreeSet::new());
@@ -59,6 +59,9 @@ impl Machine<'_> {
         self.accessed.clear();
         let drop = self.trace.circuit.all(&port);
         self.fork(drop, [None, None], ALWAYS);
+        if self.is_tna {
+            return self.tna_packet(port, frame);
+        }
         let mut waiting = VecDeque::new();
         waiting.push_back(Pass::Ingress { frame, instance: 0, kept: Vec::new() });
         let mut passes = 0;
@@ -77,7 +80,7 @@ impl Machine<'_> {
         }
     }
 
-    fn control(&mut self, role: &str) {
+    pub(crate) fn control(&mut self, role: &str) {
         let program = self.program;
         let Some(Block::Control(id)) = program.block(role) else { return };
         let body: &[Stmt] = &program.controls[id.index()].body;
@@ -85,7 +88,7 @@ impl Machine<'_> {
     }
 
     /// Forgets everything about the packet before.
-    fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         let fields = self.program.fields.iter();
         self.fields = fields.map(|field| vec![FALSE; field.ty.width as usize]).collect();
     }
@@ -106,7 +109,7 @@ impl Machine<'_> {
         self.reset();
         if instance == 0 {
             self.set_intrinsic("ingress_port", port);
-            let time = self.unknown(48);
+            let time = self.time(48, 1);
             self.set_intrinsic("ingress_global_timestamp", &time);
         }
         for (field, value) in kept {
@@ -164,7 +167,7 @@ impl Machine<'_> {
         self.payload = self.frame[self.at..].to_vec();
     }
 
-    fn intrinsic(&self, name: &str, width: usize) -> Word {
+    pub(crate) fn intrinsic(&self, name: &str, width: usize) -> Word {
         match self.program.intrinsic_field(name) {
             Some(field) => self.field(field).clone(),
             None => vec![FALSE; width],
@@ -211,15 +214,15 @@ impl Machine<'_> {
     fn egress(&mut self, queued: Queued, waiting: &mut VecDeque<Pass>) {
         let Queued { fields, payload, port, rid, instance, length, requests } = queued;
         (self.fields, self.payload, self.requests) = (fields, payload, requests);
-        for (name, width) in [
-            ("egress_global_timestamp", 48),
-            ("enq_timestamp", 32),
-            ("enq_qdepth", 19),
-            ("deq_qdepth", 19),
-            ("deq_timedelta", 32),
-        ] {
+        for (name, width) in [("enq_qdepth", 19), ("deq_qdepth", 19), ("deq_timedelta", 32)] {
             if self.program.intrinsic_field(name).is_some() {
                 let value = self.unknown(width);
+                self.set_intrinsic(name, &value);
+            }
+        }
+        for (name, width) in [("egress_global_timestamp", 48), ("enq_timestamp", 32)] {
+            if self.program.intrinsic_field(name).is_some() {
+                let value = self.time(width, 1);
                 self.set_intrinsic(name, &value);
             }
         }

@@ -5,7 +5,10 @@
 //! shortens a packet, or appends another packet. Changes that lead to a goal that no test reaches
 //! come first. Others follow, those of rarely tried places first.
 
-use std::collections::{BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
+mod extend;
+mod finish;
+
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -13,13 +16,15 @@ use std::time::{Duration, Instant};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tributary_p4::P4Info;
-use tributary_p4::ir::{MatchKind, Stmt, TableId};
+use tributary_p4::ir::{ExternId, Stmt, TableId};
 
 use crate::testgen::case::{Call, Case, Rule, profile};
-use crate::testgen::circuit::{Gate, to_bits};
-use crate::testgen::goals::{Instrumented, counted};
+use crate::testgen::circuit::{Lit, to_bits};
+use crate::testgen::goals::Instrumented;
+use crate::testgen::influence::Needs;
 use crate::testgen::judge::{Verdict, judge};
 use crate::testgen::machine::{Applied, Branch, Outcome, Trace, mix};
+use crate::testgen::program::{counted, takes_entries};
 use crate::testgen::solver::{Answer, solve};
 use crate::testgen::tables::widths;
 use crate::testgen::{Options, Progress, Statistics, passes};
@@ -41,14 +46,30 @@ const IMPOSSIBLE: u32 = 3;
 const RECENT: usize = 64;
 /// The end of a search without an end.
 const FOREVER: Duration = Duration::from_secs(u32::MAX as u64);
+/// Attempts at a side of a branch after which its class rises by one, and by how much it rises.
+const TIRING: u32 = 6;
+const MOST_FATIGUE: u32 = 24;
+/// Steps that a change waits for those of the class below it that come later.
+const CLASS: u64 = 1000;
+/// Attempts at a side in vain, after which inputs are looked for that violate a condition before it.
+const RELAXES: u32 = 8;
+/// Conditions of a path that a test may violate for the sake of another one.
+const MOST_RELAXED: usize = 3;
+/// Distances from which on changes are equally promising.
+const FAR: u32 = 8;
+/// Rounds without a new goal, after which tests set registers and the rates of meters.
+const PACKET_ROUNDS: usize = 5;
+/// Registers among which the search chooses what an earlier packet writes.
+const NEAR_REGISTERS: usize = 4;
 /// Bytes of payload that packets keep.
 const PAYLOAD: usize = 3;
 
 /// A change of a known test.
 #[derive(Debug)]
 enum Change {
-    /// A side of a branch that the test does not take, by its position.
-    Flip(usize),
+    /// A side of a branch that the test does not take, by its position, and how near its statements come
+    /// to what an unreached goal depends on.
+    Flip(usize, Option<u32>),
     /// None: the test is new.
     Whole,
 }
@@ -60,6 +81,9 @@ enum Promise {
     Goal,
     /// A place in which new goals are.
     Within,
+    /// A change of what the condition before a new goal depends on, with the number of assignments in
+    /// between.
+    Toward(u32),
     /// Another path.
     Nothing,
 }
@@ -69,6 +93,7 @@ impl Promise {
         match self {
             Self::Goal => 8,
             Self::Within => 6,
+            Self::Toward(_) => 5,
             Self::Nothing => 3,
         }
     }
@@ -78,6 +103,7 @@ impl Promise {
         match self {
             Self::Goal => tries,
             Self::Within => 3 + 2 * tries,
+            Self::Toward(distance) => 4 + 3 * tries + distance.min(FAR),
             Self::Nothing => 20 + 4 * tries,
         }
     }
@@ -85,8 +111,8 @@ impl Promise {
 
 #[derive(Debug)]
 struct Work {
-    /// Lower numbers come first.
-    rank: (u32, u64),
+    /// Lower numbers come first: the step by which it is due, and the turn in which it was queued.
+    rank: (u64, u64),
     case: Rc<Case>,
     change: Change,
 }
@@ -116,6 +142,8 @@ impl Ord for Work {
 pub(crate) struct Kept {
     pub(crate) case: Case,
     pub(crate) verdict: Verdict,
+    /// The registers that it writes.
+    written: BTreeSet<ExternId>,
 }
 
 pub(crate) struct Search<'a> {
@@ -134,13 +162,20 @@ pub(crate) struct Search<'a> {
     action_of: HashMap<usize, usize>,
     covered: BTreeSet<usize>,
     kept: Vec<Kept>,
+    /// Tests that meet a condition before a new goal that is a constant for them, by goal.
+    blocked: BTreeMap<usize, Rc<Case>>,
+    /// Whether what registers hold at first, and the colours of meters, are inputs.
+    presets: bool,
     /// Attempts at sites.
     tried: HashMap<u64, u32>,
+    /// Attempts at each side of a branch, by its first goal, in whatever context.
+    attempts: HashMap<Option<usize>, u32>,
     signatures: HashSet<u64>,
     cases: HashSet<u64>,
     /// The last executions: changes of one test come in turns with those of others.
     recent: VecDeque<(Rc<Case>, Rc<Trace>)>,
     turn: u64,
+    steps: u64,
     /// Steps since the last new goal.
     stale: usize,
     rounds: usize,
@@ -162,9 +197,15 @@ impl<'a> Search<'a> {
         for (number, table) in of.program.tables.iter().enumerate() {
             for (entry, goal) in table.entries.iter().zip(&of.entries[number]) {
                 let key = (TableId(number as u32), entry.call.action as usize);
-                action_of.extend(actions.get(&key).map(|action| (*goal, *action)));
+                action_of.extend(goal.zip(actions.get(&key).copied()));
+            }
+            for (action, goal) in of.added[number].iter().enumerate() {
+                let known = actions.get(&(TableId(number as u32), action));
+                action_of.extend(goal.zip(known.copied()));
             }
         }
+        let search_goals = of.entries.iter().flatten().copied().flatten();
+        let search_goals = search_goals.chain(of.added.iter().flatten().copied().flatten());
         let now = Instant::now();
         Self {
             of,
@@ -174,16 +215,20 @@ impl<'a> Search<'a> {
             until: now.checked_add(options.time).unwrap_or(now + FOREVER),
             random: ChaCha8Rng::seed_from_u64(options.seed),
             queue: BinaryHeap::new(),
-            wanted: of.alive.iter().copied().chain(of.entries.iter().flatten().copied()).collect(),
+            wanted: of.alive.iter().copied().chain(search_goals).collect(),
             actions,
             action_of,
             covered: BTreeSet::new(),
             kept: Vec::new(),
+            blocked: BTreeMap::new(),
+            presets: false,
             tried: HashMap::new(),
+            attempts: HashMap::new(),
             signatures: HashSet::new(),
             cases: HashSet::new(),
             recent: VecDeque::new(),
             turn: 0,
+            steps: 0,
             stale: 0,
             rounds: 0,
             statistics: Statistics::default(),
@@ -193,10 +238,9 @@ impl<'a> Search<'a> {
     /// Searches until all goals are reached, nothing is left to try, or a limit is reached.
     pub(crate) fn run(&mut self, progress: &mut dyn FnMut(Progress)) {
         self.execute(Case::new(FIRST_BYTES), 0);
-        let mut steps = 0;
         while !self.is_complete() && Instant::now() < self.until {
-            steps += 1;
-            if steps > self.options.steps {
+            self.steps += 1;
+            if self.steps > self.options.steps as u64 {
                 break;
             }
             self.stale += 1;
@@ -204,7 +248,11 @@ impl<'a> Search<'a> {
                 break;
             }
             let extends = self.stale.is_multiple_of(STALE) || self.queue.is_empty();
-            if extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty() {
+            let ends =
+                extends && (self.rounds >= ROUNDS || !self.extend()) && self.queue.is_empty();
+            if !self.presets && (ends || self.rounds > PACKET_ROUNDS) && self.may_preset() {
+                self.begin_presets();
+            } else if ends {
                 break;
             }
             let Some(work) = self.queue.pop() else { continue };
@@ -226,11 +274,57 @@ impl<'a> Search<'a> {
         self.wanted.contains(&goal) && !self.covered.contains(&goal)
     }
 
-    fn hope(&self, branch: &Branch) -> Promise {
-        match self.promise(branch.goal) {
-            Promise::Nothing if branch.likely => Promise::Within,
-            promise => promise,
+    /// Whether tests may set more than tables, and the program has any of that.
+    fn may_preset(&self) -> bool {
+        let set = |name: &str| {
+            ["register", "meter", "direct_meter", "Register", "Meter", "DirectMeter"]
+                .contains(&name)
+        };
+        self.options.presets && self.of.program.externs.iter().any(|it| set(&it.type_name))
+    }
+
+    /// Starts again from the tests that were found, with registers and colours of meters as inputs.
+    fn begin_presets(&mut self) {
+        self.presets = true;
+        self.tried.clear();
+        self.attempts.clear();
+        self.cases.clear();
+        self.signatures.clear();
+        self.recent.clear();
+        self.queue.clear();
+        (self.stale, self.rounds) = (0, 0);
+        let kept: Vec<Case> = self.kept.iter().rev().map(|kept| kept.case.clone()).collect();
+        kept.into_iter().for_each(|case| self.execute(case, 0));
+    }
+
+    fn hope(&self, branch: &Branch, toward: Option<u32>) -> Promise {
+        match (self.promise(branch.goal), toward) {
+            (Promise::Nothing, _) if branch.likely => Promise::Within,
+            (Promise::Nothing, Some(distance)) => Promise::Toward(distance),
+            (promise, _) => promise,
         }
+    }
+
+    /// What the new goals depend on before which a test meets a condition that is a constant for it.
+    fn needed(&self, goals: &BTreeSet<usize>) -> Needs {
+        let mut needed = Needs::new();
+        for &goal in goals {
+            if self.promise(Some(goal)) == Promise::Nothing {
+                continue;
+            }
+            for (&holder, &distance) in &*self.of.influence.needs(goal) {
+                let known = needed.entry(holder).or_insert(distance);
+                *known = distance.min(*known);
+            }
+        }
+        needed
+    }
+
+    /// How near the statements after a goal come to what is needed.
+    fn toward(&self, goal: Option<usize>, needed: &Needs) -> Option<u32> {
+        let goal = goal?;
+        let goal = self.action_of.get(&goal).copied().unwrap_or(goal);
+        self.of.influence.of_body(goal, needed)
     }
 
     /// What a change may lead to, if it leads to this goal first.
@@ -248,8 +342,24 @@ impl<'a> Search<'a> {
     }
 
     fn push(&mut self, class: u32, case: Rc<Case>, change: Change) {
+        // Where registers are inputs, several packets are seldom needed.
+        let more = if self.presets { 2 * (case.packets.len() - 1) as u32 } else { 0 };
+        // Nothing waits forever.
         self.turn += 1;
-        self.queue.push(Work { rank: (class, self.turn), case, change });
+        let due = self.steps + CLASS * u64::from(class + more);
+        self.queue.push(Work { rank: (due, self.turn), case, change });
+    }
+
+    /// By how much attempts at a side come later that was tried often, so that others get their turn.
+    fn fatigue(&self, goal: Option<usize>) -> u32 {
+        (self.attempts.get(&self.tired(goal)).copied().unwrap_or(0) / TIRING).min(MOST_FATIGUE)
+    }
+
+    /// The goal that stands for a side: entries of a table count together if they have the same action, once
+    /// they are reached.
+    fn tired(&self, goal: Option<usize>) -> Option<usize> {
+        let reached = goal.filter(|&goal| !self.is_new(goal));
+        reached.and_then(|goal| self.action_of.get(&goal).copied()).or(goal)
     }
 
     fn tries(&self, site: u64) -> u32 {
@@ -257,7 +367,7 @@ impl<'a> Search<'a> {
     }
 
     fn step(&mut self, work: Work) {
-        let Change::Flip(at) = work.change else {
+        let Change::Flip(at, toward) = work.change else {
             self.execute((*work.case).clone(), 0);
             return;
         };
@@ -265,34 +375,81 @@ impl<'a> Search<'a> {
         let trace = match known {
             Some((_, trace)) => Rc::clone(trace),
             None => {
-                let trace = Rc::new(passes::run(self.of, &work.case));
+                let trace = Rc::new(passes::run(self.of, &work.case, self.presets));
                 self.remember(&work.case, &trace);
                 trace
             }
         };
         let branch = &trace.branches[at];
         let tries = self.tries(branch.site);
-        if tries >= self.hope(branch).attempts() {
+        let promise = self.hope(branch, toward);
+        if tries >= promise.attempts() {
             return;
         }
         self.tried.insert(branch.site, tries + 1);
-        let mut conditions = trace.path[..branch.after].to_vec();
-        conditions.push(branch.wanted);
-        conditions.extend(trace.unknown.iter().map(|&unknown| !unknown));
-        self.statistics.solved += 1;
-        match solve(&trace.circuit, &conditions, self.until) {
-            Answer::Solved(values) => {
-                let mut case = (*work.case).clone();
-                case.adopt(&trace.inputs, &values);
-                self.execute(case, at + 1);
-            }
+        *self.attempts.entry(self.tired(branch.goal)).or_insert(0) += 1;
+        // Conditions that must hold: this one, and what the test does not determine as it is.
+        let known = |&unknown: &Lit| if trace.circuit.value(unknown) { unknown } else { !unknown };
+        let mut fixed: Vec<Lit> = trace.unknown.iter().map(known).collect();
+        fixed.push(branch.wanted);
+        let path = &trace.path[..branch.after];
+        match self.query(&trace, path, &fixed) {
+            Answer::Solved(values) => self.adopt(&work.case, &trace, &values, at + 1),
             Answer::Impossible => {
                 // The same is to be expected of other tests with this history.
                 self.tried.insert(branch.site, tries + IMPOSSIBLE);
-                self.statistics.impossible += 1;
+                self.statistics.contradictory += 1;
+                if matches!(promise, Promise::Goal | Promise::Within) && tries == 0 {
+                    let goals = branch.goal.into_iter().collect();
+                    self.changes(&work.case, &trace, 0..at, &goals);
+                    let often = self.attempts.get(&branch.goal).copied().unwrap_or(0);
+                    if often.is_multiple_of(RELAXES)
+                        && let Some(values) = self.relaxed(&trace, path, &fixed)
+                    {
+                        self.adopt(&work.case, &trace, &values, 0);
+                    }
+                }
             }
-            Answer::Unsolved => self.statistics.unsolved += 1,
+            Answer::Unsolved => self.statistics.given_up += 1,
         }
+    }
+
+    fn query(&mut self, trace: &Trace, path: &[Lit], fixed: &[Lit]) -> Answer {
+        self.statistics.queries += 1;
+        solve(&trace.circuit, &[path, fixed].concat(), self.until)
+    }
+
+    /// Executes a test with the values of a solution.
+    fn adopt(&mut self, case: &Case, trace: &Trace, values: &[Option<bool>], bound: usize) {
+        let mut case = case.clone();
+        case.adopt(&trace.circuit, &trace.inputs, values);
+        case.forget_initial(&self.of.program);
+        self.execute(case, bound);
+    }
+
+    /// Inputs for which a condition holds that contradicts the path, without the few conditions of the path
+    /// that it contradicts: they lead along another path, to the same place with some luck.
+    fn relaxed(&mut self, trace: &Trace, path: &[Lit], fixed: &[Lit]) -> Option<Vec<Option<bool>>> {
+        let mut path = path.to_vec();
+        for _ in 0..MOST_RELAXED {
+            // The shortest prefix that contradicts has more than `low` conditions.
+            let (mut low, mut high) = (0, path.len());
+            while high - low > 1 {
+                let middle = low.midpoint(high);
+                match self.query(trace, &path[..middle], fixed) {
+                    Answer::Solved(_) => low = middle,
+                    Answer::Impossible => high = middle,
+                    Answer::Unsolved => return None,
+                }
+            }
+            path.remove(high.checked_sub(1)?);
+            match self.query(trace, &path, fixed) {
+                Answer::Solved(values) => return Some(values),
+                Answer::Impossible => {}
+                Answer::Unsolved => return None,
+            }
+        }
+        None
     }
 
     /// Executes a test, keeps it if it reaches a new goal, and queues changes of it. Conditions
@@ -300,11 +457,12 @@ impl<'a> Search<'a> {
     fn execute(&mut self, mut case: Case, bound: usize) {
         let mut hasher = DefaultHasher::new();
         (&case.packets, &case.rules, &case.defaults, &case.members).hash(&mut hasher);
+        (&case.cells, &case.colours).hash(&mut hasher);
         if !self.cases.insert(hasher.finish()) {
             return;
         }
         self.statistics.executed += 1;
-        let trace = passes::run(self.of, &case);
+        let trace = passes::run(self.of, &case, self.presets);
         case.sessions.extend(&trace.sessions);
         case.groups.extend(trace.groups.iter().filter(|&&group| group != 0));
         let new = trace.goals.iter().any(|&goal| self.is_new(goal));
@@ -318,16 +476,37 @@ impl<'a> Search<'a> {
             return;
         }
         let case = Rc::new(case);
-        for (at, branch) in trace.branches.iter().enumerate().skip(bound) {
-            let tries = self.tries(branch.site);
-            let promise = self.hope(branch);
-            if tries < promise.attempts() {
-                self.push(promise.class(tries), Rc::clone(&case), Change::Flip(at));
+        for &goal in &trace.blocked {
+            if self.promise(Some(goal)) != Promise::Nothing {
+                self.blocked.insert(goal, Rc::clone(&case));
             }
         }
-        self.entries(&case, &trace);
+        self.changes(&case, &trace, bound..trace.branches.len(), &trace.blocked);
         self.lengths(&case, &trace);
         self.remember(&case, &Rc::new(trace));
+    }
+
+    /// Queues changes of a test: other sides of these branches, and entries. The goals are those before
+    /// which it meets a condition that it cannot change as it is.
+    fn changes(
+        &mut self,
+        case: &Rc<Case>,
+        trace: &Trace,
+        branches: std::ops::Range<usize>,
+        goals: &BTreeSet<usize>,
+    ) {
+        let needed = self.needed(goals);
+        for at in branches {
+            let branch = &trace.branches[at];
+            let tries = self.tries(branch.site);
+            let toward = self.toward(branch.goal, &needed);
+            let promise = self.hope(branch, toward);
+            if tries < promise.attempts() {
+                let class = promise.class(tries) + self.fatigue(branch.goal);
+                self.push(class, Rc::clone(case), Change::Flip(at, toward));
+            }
+        }
+        self.entries(case, trace, &needed);
     }
 
     fn remember(&mut self, case: &Rc<Case>, trace: &Rc<Trace>) {
@@ -346,13 +525,15 @@ impl<'a> Search<'a> {
         if verdict.goals.iter().any(|&goal| self.is_new(goal)) {
             self.stale = 0;
             self.rounds = 0;
+            self.attempts.values_mut().for_each(|attempts| *attempts /= 2);
             self.covered.extend(verdict.goals.intersection(&self.wanted));
-            self.kept.push(Kept { case: case.clone(), verdict });
+            let written = trace.written.clone();
+            self.kept.push(Kept { case: case.clone(), verdict, written });
         }
     }
 
     /// Queues changes of entries, default actions and value sets.
-    fn entries(&mut self, case: &Rc<Case>, trace: &Trace) {
+    fn entries(&mut self, case: &Rc<Case>, trace: &Trace, needed: &Needs) {
         let mut seen = HashSet::new();
         for applied in &trace.applied {
             let Applied { table: id, outcome, .. } = applied;
@@ -360,12 +541,22 @@ impl<'a> Search<'a> {
                 continue;
             }
             let table = &self.of.program.tables[id.index()];
-            let has_keys = table.keys.iter().any(|key| key.kind != MatchKind::Selector);
+            let takes_entries = takes_entries(table);
             for (action, listed) in table.actions.iter().enumerate() {
-                let promise = self.promise(self.actions.get(&(*id, action)).copied());
-                if has_keys && !table.const_entries && listed.scope.in_entries() {
+                let goal = self.actions.get(&(*id, action)).copied();
+                let toward = self.toward(goal, needed);
+                let or_toward = |promise, toward: Option<u32>| match promise {
+                    Promise::Nothing => toward.map_or(promise, Promise::Toward),
+                    promise => promise,
+                };
+                if takes_entries && listed.scope.in_entries() {
+                    let added = self.of.added[id.index()][action];
+                    let table_toward = self.of.influence.of_table(id.0, needed);
+                    let toward = toward.into_iter().chain(table_toward).min();
+                    let promise = or_toward(self.promise(added), toward);
                     self.entry(case, applied, action, promise);
                 }
+                let promise = or_toward(self.promise(goal), toward);
                 let may_default = *outcome == Outcome::Miss
                     && !table.const_default
                     && listed.scope.as_default()
@@ -463,151 +654,6 @@ impl<'a> Search<'a> {
                 }
                 before = end;
             }
-        }
-    }
-
-    /// Queues tests with another packet. False if there is none.
-    fn extend(&mut self) -> bool {
-        self.rounds += 1;
-        let mut any = false;
-        let kept: Vec<Case> = self.kept.iter().map(|kept| kept.case.clone()).collect();
-        for turn in 0..kept.len().min(EXTENDED) {
-            // Tests that were found last come first: they go deepest.
-            let last = kept.len() - 1;
-            let number =
-                if self.rounds == 1 { last - turn } else { self.random.random_range(0..=last) };
-            let one = &kept[number];
-            // Another packet like the last, or what another test does.
-            let same = self.random.random_bool(0.6);
-            let other = if same { number } else { self.random.random_range(0..=last) };
-            let other = &kept[other];
-            let room = self.options.packets.saturating_sub(one.packets.len());
-            if room == 0 {
-                continue;
-            }
-            // State may build up over several packets.
-            let more = 1 + (self.rounds - 1) % room;
-            let mut joined = one.clone();
-            let last = &other.packets[other.packets.len() - 1];
-            joined.packets.extend(std::iter::repeat_n(last.clone(), more));
-            for rule in &other.rules {
-                let same = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
-                if !joined.rules.iter().any(same) {
-                    joined.rules.push(rule.clone());
-                }
-            }
-            for member in &other.members {
-                if !joined.members.contains(member) {
-                    joined.members.push(member.clone());
-                }
-            }
-            if same && self.random.random_bool(0.5) {
-                self.double(&mut joined);
-            }
-            any = true;
-            self.push(2, Rc::new(joined), Change::Whole);
-        }
-        any
-    }
-
-    /// Adds a second entry like each one, for packets that differ in little.
-    fn double(&mut self, case: &mut Case) {
-        for at in 0..case.rules.len() {
-            let mut rule = case.rules[at].clone();
-            let key = self.random.random_range(0..rule.keys.len().max(1));
-            let Some(key) = rule.keys.get_mut(key) else { continue };
-            let bit = self.random.random_range(0..key.len());
-            key[bit] = !key[bit];
-            let known = |known: &Rule| (known.table, &known.keys) == (rule.table, &rule.keys);
-            if !case.rules.iter().any(known) {
-                case.rules.push(rule);
-            }
-        }
-    }
-
-    /// The fewest tests, about, that reach all goals that were reached, shortened and with random
-    /// values in place of those that do not matter.
-    pub(crate) fn finish(mut self) -> (Vec<Kept>, Statistics) {
-        let mut open = self.covered.clone();
-        let mut chosen = Vec::new();
-        let mut left = std::mem::take(&mut self.kept);
-        while !open.is_empty() && chosen.len() < self.options.max_tests {
-            let gain = |kept: &Kept| {
-                let gain = kept.verdict.goals.intersection(&open).count();
-                (gain, std::cmp::Reverse(kept.case.packets.len()))
-            };
-            let best = (0..left.len()).max_by_key(|&at| (gain(&left[at]), std::cmp::Reverse(at)));
-            let Some(best) = best else { break };
-            if gain(&left[best]).0 == 0 {
-                break;
-            }
-            let kept = left.remove(best);
-            open.retain(|goal| !kept.verdict.goals.contains(goal));
-            let improved = self.improve(kept);
-            chosen.push(improved);
-        }
-        (chosen, self.statistics)
-    }
-
-    fn improve(&mut self, mut kept: Kept) -> Kept {
-        for change in [Self::shorten, Self::spread] {
-            let mut case = kept.case.clone();
-            let trace = passes::run(self.of, &case);
-            change(self, &mut case, &trace);
-            let trace = passes::run(self.of, &case);
-            let verdict = judge(self.of, self.p4info, &case, &trace);
-            if let Some(verdict) = verdict.filter(|v| v.goals.is_superset(&kept.verdict.goals)) {
-                kept = Kept { case, verdict };
-            }
-        }
-        kept
-    }
-
-    /// Removes payload, and entries that no packet used.
-    fn shorten(&mut self, case: &mut Case, trace: &Trace) {
-        for (sent, ends) in case.packets.iter_mut().zip(&trace.consumed) {
-            let most = ends.last().copied().unwrap_or(0) + PAYLOAD;
-            sent.bits.truncate(8 * most);
-        }
-        let used: BTreeSet<usize> = trace
-            .applied
-            .iter()
-            .filter_map(|applied| match applied.outcome {
-                Outcome::Rule(number) => Some(number),
-                _ => None,
-            })
-            .collect();
-        let mut number = 0;
-        case.rules.retain(|_| {
-            number += 1;
-            used.contains(&(number - 1))
-        });
-    }
-
-    /// Gives random values to all inputs on which the path does not depend, so that a program that
-    /// treats them differently fails the test.
-    fn spread(&mut self, case: &mut Case, trace: &Trace) {
-        let gates = trace.circuit.gates();
-        let mut matters = vec![false; gates.len()];
-        let mut waiting: Vec<usize> = trace.path.iter().map(|holds| holds.gate()).collect();
-        while let Some(gate) = waiting.pop() {
-            if !std::mem::replace(&mut matters[gate], true)
-                && let Gate::And(a, b) = gates[gate]
-            {
-                waiting.extend([a.gate(), b.gate()]);
-            }
-        }
-        let values: Vec<Option<bool>> = matters
-            .iter()
-            .map(|matters| {
-                let random = self.random.random();
-                (!matters).then_some(random)
-            })
-            .collect();
-        let ports: Vec<Vec<bool>> = case.packets.iter().map(|sent| sent.port.clone()).collect();
-        case.adopt(&trace.inputs, &values);
-        for (sent, port) in case.packets.iter_mut().zip(ports) {
-            sent.port = port;
         }
     }
 }

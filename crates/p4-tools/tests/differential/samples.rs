@@ -230,7 +230,7 @@ fn tests(file: &str) -> Result<Vec<Script>, String> {
     let marked = tributary_p4::compile(&Sources::disk(), file, tributary_p4::Options::marked(&[]));
     let marked = marked.map_err(|errors| errors.render(false))?;
     let subject = Subject::new(marked).map_err(|error| error.to_string())?;
-    let options = Options { steps: STEPS, time: TIME, ..Options::default() };
+    let options = Options { steps: STEPS, time: TIME, presets: false, ..Options::default() };
     let generated = generate(&subject, &options, &mut |_| {});
     let scripts = generated.tests.iter().map(|test| Script::parse(&test.text));
     scripts.collect::<Result<_, _>>().map_err(|error| error.to_string())

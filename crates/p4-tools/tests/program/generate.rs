@@ -85,8 +85,11 @@ fn what_it_cannot_do_is_one_clear_line() {
         assert!(said.contains(reason) && output.status.code() != Some(0), "{args:?}: {said}");
     };
     fails(&["no.p4"], "cannot read no.p4");
-    let tna = root().join("p4src/tna/atp.p4").display().to_string();
-    fails(&[&tna], "tests are generated for v1model programs only; this one is for Switch");
+    let psa = root().join("crates/switch/tests/stf/cases/psa_clones.p4").display().to_string();
+    fails(
+        &[&psa],
+        "tests are generated for programs for v1model and TNA only; this one is for PSA_Switch",
+    );
     fails(&["port.p4", "--minutes", "x"], "write a number of minutes");
     fails(&["port.p4", "--max-tests", "0"], "max-tests");
     fails(&["port.p4", "--with-p4testgen", "5"], "--out");
