@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use tributary_p4::Architecture;
 use tributary_base::program::{Completions, ManualPages};
+use tributary_p4::Architecture;
 
 /// Checks, tests, traces and describes P4_16 programs for v1model, PSA and TNA.
 #[derive(Debug, Parser)]
@@ -176,8 +176,16 @@ pub(crate) struct TestArgs {
     #[arg(long, value_name = "N", requires = "out", value_parser = whole(1..=1_000_000))]
     pub(crate) with_p4testgen: Option<u64>,
     /// Report what these tests reach instead of generating any.
-    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["mutants", "with_p4testgen"])]
+    #[arg(long, value_name = "FILE", num_args = 1.., value_parser = packet_test, conflicts_with_all = ["mutants", "with_p4testgen"])]
     pub(crate) measure: Vec<PathBuf>,
+}
+
+/// A packet test: with `--measure` in front, the program's name would be taken for one.
+fn packet_test(text: &str) -> Result<PathBuf, String> {
+    match text.ends_with(".p4") {
+        true => Err("this is a program, not a packet test: write it before --measure".into()),
+        false => Ok(text.into()),
+    }
 }
 
 /// A length of time that is not unreasonable.

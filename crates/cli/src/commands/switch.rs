@@ -60,24 +60,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     });
     let mut traces = Traces::new(args, program.as_ref())?;
     let ports = ports::parse(&args.ports)?;
-    let rates = ports::rates(&args.rates, &ports)?;
-    let devices = ports::open(args, &ports)?;
-    // Begun when all else is open, so that an error leaves no empty file.
-    let capture = args.capture.as_ref().map(|path| Capture::start(path, &ports)).transpose()?;
-    for (at, (&(number, _), parts)) in ports.iter().zip(devices).enumerate() {
-        let part = |(part, device)| {
-            let io = match &faults {
-                Some(faults) => faults.around(number, part, device)?,
-                None => Box::new(device) as Box<dyn FrameIo>,
-            };
-            Ok(match &capture {
-                Some(capture) => capture.tap(at, io),
-                None => io,
-            })
-        };
-        let parts = (0..).zip(parts).map(part).collect::<Result<_>>()?;
-        runtime.add_parts(number, parts, rates.get(&number).copied());
-    }
+    let capture = attach(&mut runtime, args, &ports, faults.as_ref())?;
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
         handle.control().call(|switch, _| switch.commit(forwarding))?;
@@ -118,7 +101,41 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let report = handle.stop();
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
     tell(args, statistics, &report.switch);
-    capture.map_or(Ok(()), |capture| capture.finish())
+    if let Some(capture) = capture {
+        let captured = capture.finish()?;
+        if !args.json_statistics {
+            tributary_base::say!("{captured}");
+        }
+    }
+    Ok(())
+}
+
+/// Gives the switch its ports, with their rates and faults. Returns the capture of their frames, if there is to be one.
+fn attach(
+    runtime: &mut Runtime,
+    args: &SwitchArgs,
+    ports: &[(u16, &str)],
+    faults: Option<&Injected>,
+) -> Result<Option<Capture>> {
+    let rates = ports::rates(&args.rates, ports)?;
+    let devices = ports::open(args, ports)?;
+    // Begun when all else is open, so that an error leaves no empty file.
+    let capture = args.capture.as_ref().map(|path| Capture::start(path, ports)).transpose()?;
+    for (at, (&(number, _), parts)) in ports.iter().zip(devices).enumerate() {
+        let part = |(part, device)| {
+            let io = match faults {
+                Some(faults) => faults.around(number, part, device)?,
+                None => Box::new(device) as Box<dyn FrameIo>,
+            };
+            Ok(match &capture {
+                Some(capture) => capture.tap(at, io),
+                None => io,
+            })
+        };
+        let parts = (0..).zip(parts).map(part).collect::<Result<_>>()?;
+        runtime.add_parts(number, parts, rates.get(&number).copied());
+    }
+    Ok(capture)
 }
 
 /// Prints what the queues counted.

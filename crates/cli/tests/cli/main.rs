@@ -35,6 +35,7 @@ mod segments;
 mod sim;
 mod slurm;
 mod stopped;
+mod switch_options;
 mod switch_threads;
 mod threads;
 mod tls;

@@ -57,7 +57,8 @@ impl MathUnit {
                 }
                 // The first of the list is the value of the highest bits.
                 for (value, given) in values.iter_mut().rev().zip(table) {
-                    *value = u8::try_from(*given).map_err(|_| "a value of its table exceeds 255")?;
+                    *value =
+                        u8::try_from(*given).map_err(|_| "a value of its table exceeds 255")?;
                 }
                 let shift = signed(*shift, 2);
                 if shift == -2 {
@@ -132,7 +133,13 @@ fn shifted(value: u8, by: i32, width: u32) -> u64 {
     let value = u128::from(value);
     let exact = match u32::try_from(by) {
         Ok(up) if up < 100 => value << up,
-        Ok(_) => if value == 0 { 0 } else { u128::MAX },
+        Ok(_) => {
+            if value == 0 {
+                0
+            } else {
+                u128::MAX
+            }
+        }
         Err(_) => value >> by.unsigned_abs().min(100),
     };
     exact.min(u128::from(mask(width))) as u64

@@ -209,7 +209,10 @@ fn intrinsic_metadata_has_the_switchs_values() {
     assert_eq!((out[1], &out[2..4]), (44, &[0, 5][..]));
     let rid = u32::from(200_000_u32 as u16);
     // A depth saturates at the field's maximum. The length has the check sequence.
-    assert_eq!(words(&out), [7_000 + 0x7_ffff, 7_000 + 2 + 16 + 4 + rid + 30_000 + 10_000 + 20_000]);
+    assert_eq!(
+        words(&out),
+        [7_000 + 0x7_ffff, 7_000 + 2 + 16 + 4 + rid + 30_000 + 10_000 + 20_000]
+    );
     assert_eq!(out[12..], *b"tail");
     // Sixteen bytes take one cell of a queue, 81 take two.
     assert_eq!(packet.queue_units(), 1);

@@ -279,12 +279,8 @@ impl Bench {
                 Verdict::Unicast(port) => port,
                 Verdict::Multicast(_) | Verdict::Replicate(_) => 1,
             };
-            let input = EgressInput {
-                port,
-                time_us,
-                enq_time_us: time_us,
-                ..EgressInput::default()
-            };
+            let input =
+                EgressInput { port, time_us, enq_time_us: time_us, ..EgressInput::default() };
             pipeline.egress(&mut self.packet, &input, &mut self.out);
             black_box(&self.out);
         }

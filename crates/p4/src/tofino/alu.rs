@@ -9,7 +9,9 @@ use compare::Comparison;
 
 use super::sym::{ALWAYS, Guard, HOLDS, Kind, Op, Operation, Sym, Word};
 use super::{OPERATIONS, Refusal, SMALL, Step, Use};
-use crate::ir::{Arg, BinaryOp, Expr, ExprKind, Extern, Field, FieldId, Place, Scalar, Stmt, UnaryOp};
+use crate::ir::{
+    Arg, BinaryOp, Expr, ExprKind, Extern, Field, FieldId, Place, Scalar, Stmt, UnaryOp,
+};
 use crate::source::Span;
 
 /// A register action to be checked.

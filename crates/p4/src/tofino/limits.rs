@@ -115,7 +115,10 @@ fn too_many_units(name: &str, all: &[&Use]) -> Option<Refusal> {
     let last = all.last().filter(|_| units.len() > 1)?;
     Some(Refusal::new(
         last.span,
-        format!("the actions of register `{name}` use {} math units, but there is one", units.len()),
+        format!(
+            "the actions of register `{name}` use {} math units, but there is one",
+            units.len()
+        ),
         "use the same one in all actions, or give another register the other function",
     ))
 }

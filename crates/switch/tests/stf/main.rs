@@ -91,9 +91,8 @@ fn stem(path: &Path) -> String {
 
 /// The values of a field of a script's first lines: `# what: value`.
 fn said<'a>(text: &'a str, what: &'a str) -> impl Iterator<Item = &'a str> {
-    text.lines().filter_map(move |line| {
-        line.strip_prefix("# ")?.strip_prefix(what)?.strip_prefix(": ")
-    })
+    text.lines()
+        .filter_map(move |line| line.strip_prefix("# ")?.strip_prefix(what)?.strip_prefix(": "))
 }
 
 /// Whether the test of a program of others can be read, without the program.
@@ -147,9 +146,8 @@ fn passes(script: &Path) -> Result<(), Failed> {
 
 fn fails(script: &Path) -> Result<(), Failed> {
     let text = std::fs::read_to_string(script)?;
-    let one = |what| {
-        said(&text, what).next().ok_or_else(|| format!("a line `# {what}: …` is missing"))
-    };
+    let one =
+        |what| said(&text, what).next().ok_or_else(|| format!("a line `# {what}: …` is missing"));
     let program = Path::new(DIRECTORY).join("cases").join(one("program")?);
     let reason = one("reason")?;
     match run(&Program::plain(program), script) {

@@ -57,11 +57,14 @@ pub(super) fn rates(texts: &[String], ports: &[(u16, &str)]) -> Result<BTreeMap<
             let rate = document::rate(rate).filter(|rate| *rate > 0)?;
             Some((port.trim().parse::<u16>().ok()?, rate))
         });
-        let (port, rate) = parsed
-            .with_context(|| format!("--rate {text}: write PORT=RATE, such as 2=10Mb/s"))?;
+        let (port, rate) =
+            parsed.with_context(|| format!("--rate {text}: write PORT=RATE, such as 2=10Mb/s"))?;
         let known = ports.iter().any(|&(number, _)| number == port);
         ensure!(known, "--rate {text}: there is no port {port}; add --port {port}@INTERFACE");
-        ensure!(rates.insert(port, rate).is_none(), "--rate {text}: port {port} has a rate already");
+        ensure!(
+            rates.insert(port, rate).is_none(),
+            "--rate {text}: port {port} has a rate already"
+        );
     }
     Ok(rates)
 }
@@ -98,15 +101,15 @@ impl Capture {
         Box::new(Tap::new(io, self.recorder.clone(), interface))
     }
 
-    /// Writes the rest, and says what the file has.
-    pub(super) fn finish(&self) -> Result<()> {
+    /// Writes the rest. Returns what the file has, in words.
+    pub(super) fn finish(&self) -> Result<String> {
         let (summary, written) = self.recorder.finish();
         let path = self.path.display();
-        tracing::info!(
-            frames = summary.written,
-            missing = summary.dropped,
-            "captured in {path}; frames are missing that came faster than they could be written"
-        );
-        written.with_context(|| format!("--capture: cannot write {path}"))
+        written.with_context(|| format!("--capture: cannot write {path}"))?;
+        let missing = match summary.dropped {
+            0 => String::new(),
+            missing => format!("; {missing} are missing, which came too fast to be written"),
+        };
+        Ok(format!("{} frames captured in {path}{missing}", summary.written))
     }
 }

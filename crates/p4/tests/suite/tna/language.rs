@@ -248,12 +248,14 @@ fn math_units_store_in_the_first_word_and_a_register_has_one() {
                 }}
             }};"
         );
-        let calls = "if (hdr.d.f == 0) { hdr.d.r = one.execute(1); } else { hdr.d.r = two.execute(1); }";
+        let calls =
+            "if (hdr.d.f == 0) { hdr.d.r = one.execute(1); } else { hdr.d.r = two.execute(1); }";
         let done = compile(&program("", &locals, calls));
         done.map(drop).map_err(|errors| errors.iter().next().unwrap().message.clone())
     };
     assert_eq!(with("value.lo = value.lo + root.execute(hdr.d.a); rv = value.lo;"), Ok(()));
-    let stored = "the math unit's result can only be stored in the cell, in the first word of a pair";
+    let stored =
+        "the math unit's result can only be stored in the cell, in the first word of a pair";
     assert_eq!(with("value.hi = root.execute(hdr.d.a);"), Err(stored.to_owned()));
     assert_eq!(with("value.lo = 1; rv = root.execute(hdr.d.a);"), Err(stored.to_owned()));
     assert_eq!(
@@ -264,15 +266,13 @@ fn math_units_store_in_the_first_word_and_a_register_has_one() {
 
 #[test]
 fn unmodelled_externs_are_rejected_by_name() {
-    for (declaration, name) in [
-        (
-            "Hash<bit<8>>(HashAlgorithm_t.CRC8) h;
+    for (declaration, name) in [(
+        "Hash<bit<8>>(HashAlgorithm_t.CRC8) h;
             ActionProfile(8) p;
             ActionSelector(p, h, SelectorMode_t.FAIR, 4, 2) s;
             SelectorAction(s) c = { void apply(inout bit<1> value) { value = 0; } };",
-            "SelectorAction",
-        ),
-    ] {
+        "SelectorAction",
+    )] {
         let found = first_error(declaration, "");
         assert_eq!(
             found.split(": error: ").nth(1),
