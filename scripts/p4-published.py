@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Prints what the embedded switch does with published P4 programs, as the table of docs/reference/embedded-switch-tna.md.
+"""Prints what the embedded switch does with published P4 programs: the figures of the table in
+docs/reference/embedded-switch-tna.md.
 
 DIR has clones of the repositories that the packet tests in crates/switch/tests/stf/published name in their first lines.
-For each test, the program is compiled and loaded (tributary-p4 check), and the packets are sent (tributary-p4 stf). The
-exit status is 1 if one fails."""
+For each test, the program is compiled and loaded (tributary-p4 check), and the packets are sent (tributary-p4 stf). A
+clone at another commit than the test's is marked. The exit status is 1 if one fails."""
 
 import argparse
 import pathlib
@@ -32,14 +33,25 @@ def ask(command):
     return done.returncode, lines[-1] if lines else ""
 
 
+def head(clone):
+    """The commit of a clone; empty if it is none."""
+    command = ["git", "-C", str(clone), "rev-parse", "HEAD"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
 def row(folder, program, test):
     """The cells of a test's line, and whether all is well."""
     script = test.read_text()
     said = fields(script)
-    path = said["program"][0]
-    file = folder / path
+    if not said["repository"] or not said["program"]:
+        sys.exit(f"error: {test}: the first lines lack `# repository: …` or `# program: …`")
+    file = folder / said["program"][0]
     name = " ".join([f"`{file.name}`", *(f"`-D {define}`" for define in said["define"])])
-    cells = [said["repository"][0], name]
+    repository, _, commit = said["repository"][0].partition(", ")
+    found = head(folder / pathlib.Path(said["program"][0]).parts[0])
+    other = f" (here {found[:len(commit)]})" if found and not found.startswith(commit) else ""
+    cells = [f"{repository}, {commit}{other}", name]
     if not file.is_file():
         return [*cells, "–", "not in the folder", "–"], False
     architecture = ARCHITECTURE.search(file.read_text(errors="replace"))
@@ -66,10 +78,13 @@ def main():
     program = shutil.which(args.program)
     if not program:
         parser.error(f"{args.program} is not on the PATH: cargo build --package tributary-p4-tools")
+    tests = sorted(TESTS.glob("*.stf"))
+    if not tests:
+        parser.error(f"{TESTS} has no tests")
     print("| repository, commit | program | architecture | checked and loaded | packets |")
     print("| --- | --- | --- | --- | --- |")
     well = True
-    for test in sorted(TESTS.glob("*.stf")):
+    for test in tests:
         cells, good = row(args.folder, program, test)
         print("| " + " | ".join(cells) + " |", flush=True)
         well &= good

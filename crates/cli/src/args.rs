@@ -273,11 +273,12 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "PACKETS", default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) queue_capacity: u32,
-    /// Queues of each port: a packet joins that of its `standard_metadata.priority`, and higher ones leave first.
+    /// Queues of each port (v1model): a packet joins that of its `standard_metadata.priority`, from 0, and higher
+    /// ones leave first. One whose queue is missing is dropped.
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) priority_queues: u8,
-    /// Rate at which a port sends at most, such as 2=10Mb/s; repeat for each.
+    /// Rate at which a port sends at most, such as 2=10Mb/s; repeat for each port.
     #[arg(long = "rate", value_name = "N=RATE")]
     pub(crate) rates: Vec<String>,
     /// Capture the frames of all ports in a new file, for Wireshark.

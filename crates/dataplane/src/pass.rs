@@ -104,7 +104,7 @@ pub struct EgressInput {
     pub deq_qdepth: u32,
     /// Microseconds that it spent in the queue.
     pub deq_timedelta: u32,
-    /// The first copy with its replication id that the replication engine made of its packet (TNA).
+    /// The first member of its group with its replication id, also if that of another group was sent before (TNA).
     pub first: bool,
     /// Its own queue had no room: this is the queue for such packets (TNA).
     pub deflected: bool,

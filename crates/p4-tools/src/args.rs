@@ -70,7 +70,7 @@ pub(crate) struct CheckArgs {
     pub(crate) short: bool,
     /// The architecture that the program must be for: v1model, tna or psa. It also defines the compiler's macro for
     /// it: `__TARGET_BMV2__`, or `__TARGET_TOFINO__` as 1.
-    #[arg(long, value_name = "ARCHITECTURE")]
+    #[arg(long, value_name = "ARCHITECTURE", conflicts_with = "dump")]
     pub(crate) target: Option<Architecture>,
     /// Print the program after this pass: typed, ir, code. `list` says what each one shows.
     #[arg(long, value_name = "PASS")]

@@ -185,6 +185,9 @@ impl TofinoConfig {
         let ports = ports.chain(self.exclusions.values().flatten().copied());
         let ports = ports.chain(self.loopback.iter().copied()).chain(self.deflection);
         let mut ports = ports.chain(self.generator.iter().map(|app| app.port));
+        if self.loopback.contains(&TNA_CPU_PORT) {
+            return Err(format!("port {TNA_CPU_PORT} is the controller's: it has no loopback"));
+        }
         match ports.find(|&port| usize::from(port) >= PORT_COUNT) {
             Some(port) => Err(format!("port {port} does not exist: ports have 9 bits")),
             None => Ok(()),

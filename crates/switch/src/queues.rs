@@ -144,15 +144,10 @@ impl Queues {
 
     /// The port for a packet that was refused: the one that is wanted for it, if its own queue was full and this
     /// one has room.
-    pub(crate) fn deflection(
-        &mut self,
-        wanted: Option<u16>,
-        loss: Loss,
-        size: Size,
-        statistics: &mut SwitchStatistics,
-    ) -> Option<u16> {
+    pub(crate) fn deflection(&self, wanted: Option<u16>, loss: Loss, size: Size) -> Option<u16> {
         let port = wanted.filter(|_| loss == Loss::QueueFull)?;
-        self.refusal(port, size, statistics).is_none().then_some(port)
+        let queue = self.port(port)?.queues.get(usize::from(size.priority))?;
+        (queue.packets.len() < self.limit).then_some(port)
     }
 
     /// Appends a packet to a queue that has room.

@@ -97,7 +97,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     if let Some(Err(error)) = traces.as_mut().map(|traces| traces.write(handle.control())) {
         tracing::warn!("{error:#}");
     }
-    server.stop()?;
+    let stopped = server.stop();
     let report = handle.stop();
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
     tell(args, statistics, &report.switch);
@@ -107,7 +107,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
             tributary_base::say!("{captured}");
         }
     }
-    Ok(())
+    Ok(stopped?)
 }
 
 /// Gives the switch its ports, with their rates and faults. Returns the capture of their frames, if there is to be one.

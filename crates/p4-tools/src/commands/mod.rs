@@ -27,10 +27,14 @@ use crate::args::{CheckArgs, InfoArgs, P4Args};
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let style = if args.short { Style::Lines } else { Style::of_stderr() };
     let mut given = args.program.clone();
-    given.defines.extend(args.target.and_then(target_macro).map(str::to_owned));
     if let Some(pass) = &args.dump {
         return dump::run(&given, pass, style);
     }
+    // One that the user gives stays.
+    let known = |name: &str| given.defines.iter().any(|define| define.starts_with(name));
+    let define = args.target.and_then(target_macro);
+    let define = define.filter(|(name, _)| !known(name));
+    given.defines.extend(define.map(|(name, value)| format!("{name}={value}")));
     let Compilation { program, p4info, warnings } = compile_silently(&given, true, style)?;
     let file = &args.program.file;
     if let (Some(target), Some(found)) = (args.target, program.architecture())
@@ -75,10 +79,10 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
 }
 
 /// The macro that compilers define for an architecture.
-fn target_macro(target: Architecture) -> Option<&'static str> {
+fn target_macro(target: Architecture) -> Option<(&'static str, u32)> {
     match target {
-        Architecture::V1model => Some("__TARGET_BMV2__"),
-        Architecture::Tna => Some("__TARGET_TOFINO__=1"),
+        Architecture::V1model => Some(("__TARGET_BMV2__", 1)),
+        Architecture::Tna => Some(("__TARGET_TOFINO__", 1)),
         Architecture::Psa => None,
     }
 }

@@ -260,7 +260,7 @@ impl<'p> Walk<'p> {
             }
             _ => None,
         };
-        value.or(all)
+        value.filter(|set| set.len() <= MOST * MOST).or(all)
     }
 }
 

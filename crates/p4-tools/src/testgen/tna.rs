@@ -13,7 +13,7 @@ use crate::testgen::machine::{Machine, Requests, mix};
 use crate::testgen::passes::MOST_PASSES;
 
 /// The port whose packets enter ingress again.
-const RECIRCULATION_PORT: u64 = 68;
+const RECIRCULATION_PORT: u64 = tributary_dataplane::RECIRCULATION_PORT as u64;
 
 /// What waits for a pass.
 enum Pass {

@@ -98,7 +98,7 @@ impl Checker<'_, '_> {
         self.reporter.warning(
             span,
             format!(
-                "the type of the index is left open, which p4c refuses: write `{index}`, the register's"
+                "the index type is open, which p4c refuses: write `{index}`, the register's index type"
             ),
         );
     }

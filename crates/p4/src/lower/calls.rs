@@ -419,15 +419,10 @@ impl Lowerer<'_, '_> {
             }
             other => other,
         };
-        let mut headers = Vec::new();
-        if param.direction == Direction::Out {
-            store.headers(&mut headers);
-        }
         // A parameter that nothing is assigned to keeps its argument's value, as one does that is bound to it:
         // programs for Tofino rely on it. Headers start invalid.
-        if headers.is_empty() {
-            self.assign(&Loc::Store(store.clone()), value, &param.ty);
-        } else {
+        self.assign(&Loc::Store(store.clone()), value, &param.ty);
+        if param.direction == Direction::Out {
             self.invalidate(store);
         }
     }

@@ -150,7 +150,14 @@ impl Machine<'_, '_> {
                     (Some(id), [Arg::In(operand), Arg::Out(Place::Field(to), ty)]) => {
                         let operand = Box::new(self.value(operand, guard)?);
                         self.used.units.push(id);
-                        self.locals.insert(*to, Sym { ty: *ty, kind: Kind::Math(id, operand) });
+                        let value = Sym { ty: *ty, kind: Kind::Math(id, operand) };
+                        if self.word(*to).is_some() || Some(*to) == self.action.result {
+                            return self.store(*to, value, guard);
+                        }
+                        if guard != ALWAYS && self.locals.contains_key(to) {
+                            return self.local(*to, value, guard);
+                        }
+                        self.locals.insert(*to, value);
                         Ok(())
                     }
                     _ => self.no_call(),

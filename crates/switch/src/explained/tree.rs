@@ -292,6 +292,10 @@ impl<'p> Builder<'p> {
                 let reason = format!("{what}{to}: {because}");
                 self.drop(copy, reason, None);
             }
+            What::Deflected { from, to } => {
+                let text = format!("the queue of port {from} is full: deflected to port {to}");
+                self.again(copy, text, vec![("from", json!(from)), ("to", json!(to))]);
+            }
             What::Queued { .. } => {}
             What::Sent { port, frame } => {
                 self.close_all(copy);

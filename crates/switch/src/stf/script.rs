@@ -92,6 +92,7 @@ impl Script {
                 }
                 Statement::Driver(DriverCommand::Loopback { ports }) => {
                     config.loopback.extend(ports);
+                    config.check().map_err(|reason| place.failure(reason))?;
                 }
                 Statement::Driver(DriverCommand::Deflection { port }) => {
                     config.deflection = Some(*port);

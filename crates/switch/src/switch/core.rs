@@ -1,6 +1,7 @@
 //! One core of a switch: its program, and the traffic manager around it.
 
 mod handover;
+mod recirculation;
 mod traced;
 
 use std::collections::VecDeque;
@@ -186,11 +187,6 @@ impl Core {
         self.active.as_ref().map_or(Architecture::V1model, Forwarding::architecture)
     }
 
-    /// The ports of the active program whose frames arrive again.
-    fn recirculation_ports(&self) -> impl Iterator<Item = u16> {
-        self.config.recirculation_ports(self.architecture())
-    }
-
     /// Brings what packets have changed at another core to this one.
     pub(super) fn absorb(&mut self, other: &mut Self, what: &Changed) {
         for (to, from) in
@@ -221,6 +217,7 @@ impl Core {
     /// Puts a port of a TNA program into loopback mode, also for later programs.
     pub(super) fn set_loopback(&mut self, port: u16) {
         self.config.tofino.loopback.insert(port);
+        self.queues.set_internal(self.config.internal_ports(self.architecture()).collect());
         for forwarding in self.active.iter_mut().chain(&mut self.saved) {
             forwarding.pipeline_mut().set_loopback(port);
         }
@@ -326,41 +323,6 @@ impl Core {
             }
         }
         None
-    }
-
-    /// See [`super::Switch::run_pending`].
-    pub(crate) fn run_pending(&mut self, now_us: u64, budget: usize) -> bool {
-        if !self.has_pending() {
-            return false;
-        }
-        let mut frame = std::mem::take(&mut self.spare);
-        let cpu_port = self.cpu_port();
-        for _ in 0..budget {
-            if !self.has_pending() {
-                break;
-            }
-            let waiting = self.recirculation_ports().find(|&port| self.queue_depth(port) > 0);
-            if let Some(port) = waiting {
-                self.step_internal(now_us, port, &mut frame);
-            }
-            self.step_recirculation(now_us);
-            if self.step_internal(now_us, cpu_port, &mut frame) {
-                if self.packets_in.len() < self.config.queue_limit {
-                    self.packets_in.push_back(std::mem::take(&mut frame));
-                } else {
-                    self.statistics.packet_in_drops += 1;
-                }
-            }
-        }
-        self.spare = frame;
-        self.has_pending()
-    }
-
-    /// Whether [`run_pending`](Self::run_pending) has something to do.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.recirculating.is_empty()
-            || self.queue_depth(self.cpu_port()) > 0
-            || self.recirculation_ports().any(|port| self.queue_depth(port) > 0)
     }
 
     /// The next frame for the controller.
@@ -495,10 +457,12 @@ impl Core {
     fn enqueue(&mut self, now_us: u64, slot: Box<Slot>, mut to: Replica, mut origin: Origin) {
         let size = Size::of(&slot.packet);
         if let Some(loss) = self.queues.refusal(to.port, size, &mut self.statistics) {
-            trace::lost(&mut self.tracing, slot.trace, CopyOf::Packet, Some(to.port), loss);
             let wanted = self.config.tofino.deflection.filter(|_| slot.packet.deflects_on_drop());
-            let room = self.queues.deflection(wanted, loss, size, &mut self.statistics);
-            let Some(port) = room else { return self.put(slot) };
+            let Some(port) = self.queues.deflection(wanted, loss, size) else {
+                trace::lost(&mut self.tracing, slot.trace, CopyOf::Packet, Some(to.port), loss);
+                return self.put(slot);
+            };
+            self.record(slot.trace, || What::Deflected { from: to.port, to: port });
             (to.port, origin.deflected) = (port, true);
         }
         self.record(slot.trace, || What::Queued { port: to.port });
@@ -532,10 +496,11 @@ impl Core {
             let mut to = *replica;
             let mut origin = Origin { instance: Instance::Replication, first, deflected: false };
             if let Some(loss) = self.queues.refusal(to.port, size, &mut self.statistics) {
-                trace::lost(tracing, trace, why, Some(to.port), loss);
                 let wanted = self.config.tofino.deflection.filter(|_| of.deflects_on_drop());
-                let room = self.queues.deflection(wanted, loss, size, &mut self.statistics);
-                let Some(port) = room else { continue };
+                let Some(port) = self.queues.deflection(wanted, loss, size) else {
+                    trace::lost(tracing, trace, why, Some(to.port), loss);
+                    continue;
+                };
                 (to.port, origin.deflected) = (port, true);
             }
             let held = match *of {
@@ -772,16 +737,6 @@ impl Core {
             }
         }
         !outcome.drop
-    }
-
-    /// Runs one recirculated packet through parser and ingress.
-    fn step_recirculation(&mut self, now_us: u64) {
-        let Some(slot) = self.recirculating.pop_front() else { return };
-        self.statistics.generator_drops += self.generator.recirculated(now_us, &slot.frame);
-        let Some(active) = &self.active else { return };
-        let last = IngressInput { port: slot.port, time_us: now_us, instance: Instance::Normal };
-        let input = active.pipeline().next_pass(&last, Instance::Recirculated);
-        self.ingress_of(now_us, slot, input);
     }
 
     /// Runs a packet that has its frame with it through parser and ingress.

@@ -97,6 +97,13 @@ pub enum What {
         /// Why it was not.
         reason: Loss,
     },
+    /// The packet's queue had no room, so it goes to another one (TNA).
+    Deflected {
+        /// The port of its queue.
+        from: u16,
+        /// The port of the other.
+        to: u16,
+    },
     /// The packet itself was put into a queue.
     Queued {
         /// The port of the queue.

@@ -164,6 +164,7 @@ fn packets_recirculate_through_a_port() {
 fn ports_in_loopback_mode_have_no_cable_and_send_to_themselves() {
     let tofino = TofinoConfig { loopback: [9].into(), ..TofinoConfig::default() };
     let mut switch = switch(COPIES, SwitchConfig { tofino, ..SwitchConfig::default() });
+    switch.set_loopback(10);
     switch.receive(0, 1, &copy(0, 9, 3));
     assert!(switch.has_pending() && transmit(&mut switch, 0, 3).is_none());
     settle(&mut switch);
@@ -171,6 +172,12 @@ fn ports_in_loopback_mode_have_no_cable_and_send_to_themselves() {
     let left = transmit(&mut switch, 0, 3).unwrap();
     assert_eq!((left[1], &left[6..8]), (2, &[0, 9][..]));
     assert!(!switch.has_pending());
+    // A packet that walks through port 9 for ever does not keep others from port 10.
+    switch.receive(0, 1, &copy(0, 9, 9));
+    switch.receive(0, 1, &copy(0, 10, 3));
+    switch.run_pending(0, 3);
+    assert_eq!(&transmit(&mut switch, 0, 3).unwrap()[6..8], [0, 10]);
+    assert_eq!(switch.statistics().no_such_port, 0);
 }
 
 #[test]
@@ -190,6 +197,8 @@ fn packets_without_room_go_to_another_queue_if_they_ask_for_it() {
         switch.receive(0, 1, &copy(2, 2, 0));
     }
     assert_eq!((flags(&mut switch, 2), flags(&mut switch, 4)), (vec![0, 0], vec![1, 1]));
+    assert_eq!(switch.port_statistics(2).unwrap().queue_drops, 3);
+    assert_eq!(switch.port_statistics(4).unwrap().queue_drops, 0);
     // So do replicas, but not packets that do not ask, nor those for a port that is not there.
     write(&mut switch, insert(group(7, &[(2, 1), (3, 1)]))).unwrap();
     for op in [1, 0, 0, 0] {

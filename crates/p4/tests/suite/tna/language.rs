@@ -227,7 +227,7 @@ fn an_index_type_left_open_is_the_registers_with_a_warning() {
     let (open, written) = (with("_"), with("bit<6>"));
     let warnings: Vec<String> = open.warnings.iter().map(ToString::to_string).collect();
     let [warning] = warnings.as_slice() else { panic!("{warnings:?}") };
-    assert!(warning.contains("write `bit<6>`, the register's"), "{warning}");
+    assert!(warning.contains("write `bit<6>`, the register's index type"), "{warning}");
     assert!(written.warnings.is_empty());
     assert_eq!(format!("{:?}", ingress(&open.program)), format!("{:?}", ingress(&written.program)));
 }

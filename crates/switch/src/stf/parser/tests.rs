@@ -159,6 +159,7 @@ fn a_script_of_settings_configures_a_switch_for_tna() {
     for (text, message) in [
         ("exclusion 5 1\nwait", "2:1: only port_metadata, exclusion, loopback,"),
         ("link_down 1", "1:1: only port_metadata"),
+        ("loopback 9\nloopback 1 192", "2:1: port 192 is the controller's"),
         ("pktgen_every 9 1 1 1 00", "1:1: application 9 of the generator does not exist"),
         ("pktgen_once 0 1 0 1 00", "1:1: application 0 of the generator has a number of batches"),
     ] {

@@ -32,7 +32,11 @@ pub(super) fn statement(command: &str, operands: &mut Operands<'_>) -> Result<St
             let id = operands.small("an exclusion id")?;
             DriverCommand::Exclusion { id, ports: ports(operands)? }
         }
-        "loopback" => DriverCommand::Loopback { ports: ports(operands)? },
+        "loopback" => {
+            let mut all = vec![port(operands)?];
+            all.extend(ports(operands)?);
+            DriverCommand::Loopback { ports: all }
+        }
         "deflect_on_drop" => DriverCommand::Deflection { port: port(operands)? },
         "link_down" => DriverCommand::Link { port: port(operands)?, up: false },
         "link_up" => DriverCommand::Link { port: port(operands)?, up: true },
