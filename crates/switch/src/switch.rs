@@ -118,6 +118,30 @@ impl Switch {
         Ok(())
     }
 
+    /// Gives the other cores what the first one's program has got since it became active, without the other cores,
+    /// and starts the program anew with it.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if the others cannot hold it; nothing has changed then.
+    pub(crate) fn equip_cores(&mut self) -> Result<(), Refusal> {
+        let Some(mut first) = self.first.active.take() else { return Ok(()) };
+        let filled = first.fill_cores(1 + self.others.len()).and_then(|()| {
+            let mut replicas = first.take_replicas();
+            for replica in &mut replicas {
+                reconcile::take_over(&first, replica, self.config())?;
+                replica.pipeline_mut().clear_counts();
+                replica.pipeline_mut().share_meters(first.pipeline());
+            }
+            first.set_replicas(replicas);
+            Ok(())
+        });
+        match filled {
+            Ok(()) => self.commit(first),
+            Err(_) => self.first.active = Some(first),
+        }
+        filled
+    }
+
     /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from
     /// it and written to it, while the active one still processes packets.
     pub fn save(&mut self, forwarding: Forwarding) {

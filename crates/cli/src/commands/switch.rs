@@ -23,9 +23,10 @@ use tributary_p4::Sources;
 use tributary_run::fabric::{LastWords, QueueReport};
 use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
-use tributary_switch::stf::Script;
+use tributary_switch::stf::{self, Script};
 use tributary_switch::{Forwarding, SwitchConfig, SwitchStatistics, TofinoConfig};
 
+use super::testbed::virtual_time::{placed_failure, read_script};
 use crate::args::SwitchArgs;
 use ports::Capture;
 use traces::Traces;
@@ -37,9 +38,10 @@ use traces::Traces;
 pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let stop = stop_flag()?;
     let program = match &args.program {
-        Some(path) => Some(load(path, &args.defines)?),
+        Some(path) => Some(load(path, args)?),
         None => None,
     };
+    let entries = args.entries.as_deref().map(read_script).transpose()?;
     let faults = match &args.faults {
         Some(spec) => Some(Injected::read(spec, args.seed)?),
         None => None,
@@ -80,7 +82,11 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     }
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
-        handle.control().call(|switch, _| switch.commit(forwarding))?;
+        let filled = handle.control().call(move |switch, now_us| {
+            switch.commit(forwarding);
+            entries.map_or(Ok(()), |entries| stf::configure(&entries, switch, now_us))
+        })?;
+        filled.map_err(|failure| placed_failure(args.entries.as_deref(), &failure))?;
     }
     if let Some(traces) = &mut traces {
         traces.start(handle.control())?;
@@ -212,12 +218,13 @@ impl<'a> Links<'a> {
 }
 
 /// The program as one self-contained text. Errors of the preprocessor go to standard error.
-fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
+fn preprocess(path: &Path, args: &SwitchArgs) -> Result<String> {
     // Before errors name a position in it.
     let opened = tributary_p4::SOURCE.open(path);
     opened.map(drop).with_context(|| format!("cannot read {}", path.display()))?;
-    let defines = tributary_p4::defines(defines).map_err(anyhow::Error::msg)?;
-    tributary_p4::preprocess(&Sources::disk(), &path.display().to_string(), &defines).map_err(
+    let defines = tributary_p4::defines(&args.defines).map_err(anyhow::Error::msg)?;
+    let sources = args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
+    tributary_p4::preprocess(&sources, &path.display().to_string(), &defines).map_err(
         |errors| {
             if errors.failure().is_none() {
                 eprint!("{}", errors.render(std::io::stderr().is_terminal()));
@@ -227,8 +234,8 @@ fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
     )
 }
 
-fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
-    let text = preprocess(path, defines)?;
+fn load(path: &Path, args: &SwitchArgs) -> Result<Forwarding> {
+    let text = preprocess(path, args)?;
     Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
 }
 

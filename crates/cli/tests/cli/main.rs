@@ -35,6 +35,7 @@ mod sim;
 mod slurm;
 mod stopped;
 mod switch_threads;
+mod testbed;
 mod threads;
 mod tls;
 mod tna;
