@@ -51,7 +51,7 @@ pub(crate) enum Command {
     /// Run a network of P4 programs in network namespaces, or test it in virtual time.
     #[command(after_help = "Examples:\n\
         \x20 tributary testbed examples/testbed/net.toml --test examples/testbed/test.stf\n\
-        \x20 tributary testbed examples/testbed/net.toml --exec 'h1:ping -c 3 10.0.0.2'")]
+        \x20 tributary testbed examples/testbed/net.toml")]
     Testbed(TestbedArgs),
     /// Run one worker of a job on this host.
     #[command(after_help = "Example:\n\

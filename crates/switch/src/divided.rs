@@ -11,8 +11,8 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use crate::entities::ReadBatch;
-use crate::switch::{Core, Handover};
 use crate::stf::{self, Script};
+use crate::switch::{Core, Handover};
 use crate::{Forwarding, Switch, SwitchConfig};
 
 const ROWS: &str = include_str!("../tests/switch/programs/rows.p4");

@@ -224,14 +224,12 @@ fn preprocess(path: &Path, args: &SwitchArgs) -> Result<String> {
     opened.map(drop).with_context(|| format!("cannot read {}", path.display()))?;
     let defines = tributary_p4::defines(&args.defines).map_err(anyhow::Error::msg)?;
     let sources = args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
-    tributary_p4::preprocess(&sources, &path.display().to_string(), &defines).map_err(
-        |errors| {
-            if errors.failure().is_none() {
-                eprint!("{}", errors.render(std::io::stderr().is_terminal()));
-            }
-            anyhow::anyhow!("{}: {}", path.display(), errors.summary())
-        },
-    )
+    tributary_p4::preprocess(&sources, &path.display().to_string(), &defines).map_err(|errors| {
+        if errors.failure().is_none() {
+            eprint!("{}", errors.render(std::io::stderr().is_terminal()));
+        }
+        anyhow::anyhow!("{}: {}", path.display(), errors.summary())
+    })
 }
 
 fn load(path: &Path, args: &SwitchArgs) -> Result<Forwarding> {

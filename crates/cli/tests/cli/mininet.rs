@@ -332,11 +332,8 @@ fn mn_starts_the_switch_as_a_custom_one() {
         ),
     )
     .unwrap();
-    std::fs::write(
-        path("commands"),
-        "h1 timeout 20 bash -c 'exec 3<>/dev/tcp/10.0.0.2/9'\n",
-    )
-    .unwrap();
+    std::fs::write(path("commands"), "h1 timeout 20 bash -c 'exec 3<>/dev/tcp/10.0.0.2/9'\n")
+        .unwrap();
     let switch = format!("tributary,p4={},defines=CROSSED=3", path("wire.p4"));
     let custom = "bmv2-testbed/tributary_switch.py";
     let args = ["--custom", custom, "--switch", &switch, "--controller", "none"];

@@ -42,7 +42,8 @@ impl Copy {
 
     /// Runs the test, which must fail. Returns the reason.
     fn fail(&self) -> String {
-        let [net, test] = ["net.toml", "test.stf"].map(|name| self.path(name).display().to_string());
+        let [net, test] =
+            ["net.toml", "test.stf"].map(|name| self.path(name).display().to_string());
         let output = tributary(&["testbed", &net, "--test", &test]).output().unwrap();
         let said = text(&output.stdout);
         assert_eq!(output.status.code(), Some(1), "{said}{}", text(&output.stderr));
@@ -69,7 +70,7 @@ fn a_failed_test_names_the_line_and_the_host() {
     let copy = Copy::new();
     copy.replace("test.stf", "popped(7) packets == 1", "popped(7) packets == 2");
     let reason = copy.fail();
-    let says = "test.stf:4:18: switch s2: counter Pop.popped[7] is at 1 packets, not == 2";
+    let says = "test.stf:4:21: switch s2: counter Pop.popped[7] is at 1 packets, not == 2";
     assert!(reason.starts_with(says), "{reason}");
 }
 
@@ -80,8 +81,18 @@ fn errors_of_all_files_have_positions() {
         ("net.toml", "p4 = \"pop.p4\"", "p4 = \"pup.p4\"", "net.toml:12:6: cannot read pup.p4"),
         ("pop.p4", "popped.count", "poppet.count", "pop.p4:16:13: "),
         ("s1.stf", "push(class:7)", "push(colour:7)", "s1.stf:2:43: action `Push.push` has no"),
-        ("s1.stf", "add classes", "packet 1 00\nadd classes", "s1.stf:2:1: only commands for tables"),
-        ("test.stf", "packet h1", "packet h3", "test.stf:2:8: there is no host `h3` (known: h1, h2)"),
+        (
+            "s1.stf",
+            "add classes",
+            "packet 1 00\nadd classes",
+            "s1.stf:2:1: only commands for tables",
+        ),
+        (
+            "test.stf",
+            "packet h1",
+            "packet h3",
+            "test.stf:2:8: there is no host `h3` (known: h1, h2)",
+        ),
         ("test.stf", "on s1 add", "add", "test.stf:13:1: `add` is not a command in a test of a"),
     ];
     for (file, old, new, says) in cases {
@@ -106,6 +117,7 @@ fn a_loop_of_switches_ends_with_one_line() {
     std::fs::write(copy.path("push.p4"), program).unwrap();
     copy.replace("net.toml", "p4 = \"pop.p4\"", "p4 = \"push.p4\"");
     copy.replace("net.toml", "define = [\"CLASSES=8\"]", "");
+    copy.replace("net.toml", "entries = \"s1.stf\"", "");
     copy.replace("net.toml", "[[link]]", "[[link]]\nbetween = [\"s1:3\", \"s2:3\"]\n\n[[link]]");
     let reason = copy.fail();
     let says = "test.stf:2:1: switches have sent more than 10000 frames for this packet, last s";
@@ -132,7 +144,8 @@ fn the_status_is_that_of_the_first_command_that_fails() {
     if !namespaces() {
         return;
     }
-    let commands = ["testbed", NET, "--exec", "s1:true", "--exec", "h1:exit 7", "--exec", "h1:echo no"];
+    let commands =
+        ["testbed", NET, "--exec", "s1:true", "--exec", "h1:exit 7", "--exec", "h1:echo no"];
     let output = tributary(&commands).output().unwrap();
     assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
     assert_eq!(text(&output.stdout), "");
@@ -150,8 +163,7 @@ struct Running {
 impl Running {
     fn start() -> Self {
         let mut command = tributary(&["testbed", NET]);
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let mut said = Vec::new();
         for line in lines {
@@ -212,7 +224,9 @@ fn nothing_is_left_after_a_signal() {
     }
     let running = Running::start();
     let said = running.said.join("\n");
-    for part in ["port1 to h1", "port2 to s2:2", "eth0 02:00:00:00:00:01 10.0.0.1/24", "h2: nsenter "] {
+    for part in
+        ["port1 to h1", "port2 to s2:2", "eth0 02:00:00:00:00:01 10.0.0.1/24", "h2: nsenter "]
+    {
         assert!(said.contains(part), "no {part} in {said}");
     }
     let (switches, sockets) = (running.switches(), running.sockets());
@@ -238,15 +252,13 @@ fn the_death_of_a_switch_ends_the_network() {
     gone(&switches, &sockets);
 }
 
+/// Errors in entries come before ports are opened.
 #[test]
-fn a_switch_starts_with_its_entries() {
-    let says = "examples/testbed/test.stf:2:1: ";
-    let program = "examples/testbed/push.p4";
-    if !namespaces() {
-        return;
-    }
-    // Commands are checked before ports are opened; entries when the program starts.
-    let args = ["switch", program, "--port", "1@lo", "--p4runtime", "unix:/no/such/socket"];
-    let line = fail(&[&args[..], &["--entries", TEST]].concat());
-    assert!(line.contains(says), "{line}");
+fn a_switch_reads_its_entries_first() {
+    let copy = Copy::new();
+    copy.replace("s1.stf", "add classes", "put classes");
+    let [program, entries] =
+        ["push.p4", "s1.stf"].map(|name| copy.path(name).display().to_string());
+    let line = fail(&["switch", &program, "--port", "1@no-such", "--entries", &entries]);
+    assert!(line.contains("s1.stf:2:1: `put` is not a command"), "{line}");
 }

@@ -188,7 +188,8 @@ impl Topology {
                 return wrong("the Ethernet address is not that of one machine");
             }
             let given = (host.ip, host.prefix) != Host::NO_ADDRESS;
-            if given && host.ip.is_unspecified() || host.ip.is_multicast() || host.ip.is_broadcast() {
+            if given && host.ip.is_unspecified() || host.ip.is_multicast() || host.ip.is_broadcast()
+            {
                 return wrong("the IP address is not that of one machine");
             }
             if host.prefix > 32 {

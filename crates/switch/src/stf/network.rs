@@ -234,8 +234,7 @@ impl Run<'_> {
             self.drain(place, at, &mut under_way)?;
             self.travel(place, under_way)?;
         }
-        Err(place.failure(format!(
-            "packet generators make more than {MOST_GENERATED} packets here"
-        )))
+        Err(place
+            .failure(format!("packet generators make more than {MOST_GENERATED} packets here")))
     }
 }

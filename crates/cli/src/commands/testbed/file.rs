@@ -165,7 +165,9 @@ impl Reader<'_> {
                 None => None,
             },
         };
-        if let (Err(problem), Some(item)) = (tributary_p4::defines(&switch.defines), table.get("define")) {
+        if let (Err(problem), Some(item)) =
+            (tributary_p4::defines(&switch.defines), table.get("define"))
+        {
             return Err(item.fault(problem, "write for example [\"VALUES=8\"]"));
         }
         self.net.switches.push(switch);
@@ -216,7 +218,9 @@ impl Reader<'_> {
             return Err(table.place_of("mac").fault(problem, "give each host a `mac` of its own"));
         }
         let given = |host: &Host| host.ip.map(|(ip, _)| ip);
-        if let Some(other) = others.iter().find(|other| host.ip.is_some() && given(other) == given(&host)) {
+        if let Some(other) =
+            others.iter().find(|other| host.ip.is_some() && given(other) == given(&host))
+        {
             let problem = format!("`{}` and `{}` have the same `ip`", other.name, host.name);
             return Err(table.place_of("ip").fault(problem, "give each host an `ip` of its own"));
         }
@@ -415,12 +419,18 @@ mod tests {
             "[[host]]\nname = \"h\"\nip = \"10.0.0.1/8\"\n[[host]]\nname = \"g\"\nip = @\"10.0.0.1/24\"\n",
             "`h` and `g` have the same `ip`",
         ),
-        ("@[[host]]\nname = \"h\"\n", "`h` has no link; add a [[link]] with `between = [\"h\", …]`"),
+        (
+            "@[[host]]\nname = \"h\"\n",
+            "`h` has no link; add a [[link]] with `between = [\"h\", …]`",
+        ),
         ("SWITCH@[[switch]]\nname = \"s2\"\np4 = \"router.p4\"\nHOSTSLINKS", "`s2` has no link"),
         ("SWITCHHOSTS@[[link]]\n", "link 1 has no `between`"),
         ("SWITCHHOSTS[[link]]\nbetween = @[\"h1\"]\n", "a link has two ends, not 1"),
         ("SWITCHHOSTS[[link]]\nbetween = [\"h1\", @\"s3:1\"]\n", "no host or switch `s3`; did you"),
-        ("SWITCHHOSTS[[link]]\nbetween = [\"h1\", @\"s1\"]\n", "the port of switch `s1` is missing"),
+        (
+            "SWITCHHOSTS[[link]]\nbetween = [\"h1\", @\"s1\"]\n",
+            "the port of switch `s1` is missing",
+        ),
         ("SWITCHHOSTS[[link]]\nbetween = [\"h1\", @\"s1:510\"]\n", "port from 1 to 509"),
         (
             "SWITCHHOSTSLINKS[[link]]\nbetween = [@\"s1:2\", \"s1:3\"]\n",

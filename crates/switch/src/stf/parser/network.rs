@@ -24,7 +24,8 @@ impl NetworkTest {
         let mut steps = Vec::new();
         let mut rest = &tokens[..];
         while let Some(first) = rest.first() {
-            let next = rest[1..].iter().position(|token| is(token, "on") || starts_statement(token));
+            let next =
+                rest[1..].iter().position(|token| is(token, "on") || starts_statement(token));
             let (tokens, after) = rest.split_at(next.map_or(rest.len(), |next| next + 1));
             steps.push((first.place, step(tokens, hosts, switches)?));
             rest = after;
