@@ -37,15 +37,9 @@ use traces::Traces;
 /// One line that describes the problem.
 pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let stop = stop_flag()?;
-    let program = match &args.program {
-        Some(path) => Some(load(path, args)?),
-        None => None,
-    };
+    let program = args.program.as_ref().map(|path| load(path, args)).transpose()?;
     let entries = args.entries.as_deref().map(read_script).transpose()?;
-    let faults = match &args.faults {
-        Some(spec) => Some(Injected::read(spec, args.seed)?),
-        None => None,
-    };
+    let faults = args.faults.as_ref().map(|spec| Injected::read(spec, args.seed)).transpose()?;
     let tls = args.identity.identity().map(|identity| identity.server(args.allow_anyone));
     let tls = tls.transpose()?.map(|keys| keys.only(args.client_name.iter().cloned()));
     let mut runtime = Runtime::new(SwitchConfig {
@@ -82,11 +76,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     }
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
-        let filled = handle.control().call(move |switch, now_us| {
-            switch.commit(forwarding);
-            entries.map_or(Ok(()), |entries| stf::configure(&entries, switch, now_us))
-        })?;
-        filled.map_err(|failure| placed_failure(args.entries.as_deref(), &failure))?;
+        start_program(handle.control(), forwarding, entries, args)?;
     }
     if let Some(traces) = &mut traces {
         traces.start(handle.control())?;
@@ -125,6 +115,20 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
     tell(args, statistics, &report.switch);
     capture.map_or(Ok(()), |capture| capture.finish())
+}
+
+/// Makes a program active, and fills its tables before the first packet.
+fn start_program(
+    control: &Control,
+    forwarding: Forwarding,
+    entries: Option<Script>,
+    args: &SwitchArgs,
+) -> Result<()> {
+    let filled = control.call(move |switch, now_us| {
+        switch.commit(forwarding);
+        entries.map_or(Ok(()), |entries| stf::configure(&entries, switch, now_us))
+    })?;
+    filled.map_err(|failure| placed_failure(args.entries.as_deref(), &failure))
 }
 
 /// Prints what the queues counted.

@@ -25,7 +25,7 @@ impl Copy {
         let copy = Self(tempfile::tempdir().unwrap());
         for file in root().join("examples/testbed").read_dir().unwrap() {
             let file = file.unwrap();
-            std::fs::copy(file.path(), copy.path(&file.file_name())).unwrap();
+            std::fs::copy(file.path(), copy.path(file.file_name())).unwrap();
         }
         copy
     }
