@@ -30,6 +30,7 @@ use crate::config::{PORT_METADATA_BYTES, SwitchConfig};
 use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
 use crate::generator::Application;
+use crate::multicast::Groups;
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::trace::{Recording, Tracing};
@@ -128,6 +129,8 @@ impl Switch {
         let filled = first.fill_cores(1 + self.others.len()).and_then(|()| {
             let mut replicas = first.take_replicas();
             for replica in &mut replicas {
+                // A replica begins with the groups, and only those.
+                *replica.groups_mut() = Groups::default();
                 reconcile::take_over(&first, replica, self.config())?;
                 replica.pipeline_mut().clear_counts();
                 replica.pipeline_mut().share_meters(first.pipeline());
