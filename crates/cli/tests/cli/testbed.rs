@@ -129,7 +129,7 @@ fn packets_travel_between_namespaces() {
     if !namespaces() {
         return;
     }
-    succeed(&["testbed", NET, "--exec", REACH_H2, "--exec", "h2:ip link show eth0"]);
+    succeed(&["testbed", NET, "--exec", REACH_H2, "--exec", "h2:grep -q eth0 /proc/net/dev"]);
     // Without entries, the first switch drops everything.
     let copy = Copy::new();
     copy.replace("net.toml", "entries = \"s1.stf\"", "");
@@ -137,6 +137,24 @@ fn packets_travel_between_namespaces() {
     let exec = REACH_H2.replace("timeout 20", "timeout 2");
     let output = tributary(&["testbed", &net, "--exec", &exec]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+#[test]
+fn hosts_have_the_gateways_and_addresses_of_the_file() {
+    if !namespaces() {
+        return;
+    }
+    let copy = Copy::new();
+    copy.replace(
+        "net.toml",
+        "ip = \"10.0.0.1/24\"",
+        "ip = \"10.0.0.1/24\"\ngateway = \"10.0.0.254\"",
+    );
+    copy.replace("net.toml", "ip = \"10.0.0.2/24\"", "");
+    let net = copy.path("net.toml").display().to_string();
+    let route = "h1:grep -q '^eth0.00000000.FE00000A' /proc/net/route";
+    let none = "h2:! grep -q eth0 /proc/net/route";
+    succeed(&["testbed", &net, "--exec", route, "--exec", none]);
 }
 
 #[test]

@@ -255,6 +255,16 @@ mod tests {
         assert!(star.interface(&LinkEnd::new("s", u16::MAX)).len() < 16, "the kernel's limit");
     }
 
+    #[test]
+    fn a_host_may_have_no_address() {
+        let mut star = star();
+        (star.hosts[0].ip, star.hosts[0].prefix) = Host::NO_ADDRESS;
+        assert_eq!(star.check(), Ok(()));
+        assert_eq!(star.end(&LinkEnd::new("a", 0)).address, None);
+        star.hosts[0].prefix = 8;
+        assert!(star.check().is_err());
+    }
+
     /// A change that makes a valid topology invalid, and the resulting error.
     type Case = (&'static str, fn(&mut Topology));
 
