@@ -99,3 +99,53 @@ fn one_of(what: &str, operands: &mut Operands<'_>, known: &[String]) -> Result<u
         place.error(format!("there is no {what} `{name}` (known: {known})"))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> std::result::Result<NetworkTest, String> {
+        let names = |names: [&str; 2]| names.map(str::to_owned).to_vec();
+        let (hosts, switches) = (names(["h1", "h-2"]), names(["s1", "packet"]));
+        NetworkTest::parse(text, &hosts, &switches).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn lines_continue_until_the_next_command() {
+        let test = "
+            packet h1 00 01   # a comment
+                02
+            expect \"h-2\" 0* 01 02 $
+            EXPECT h1
+            on packet check_counter c(0) packets == 1
+            on s1 add t k:1
+                a()
+            wait
+            no_packet";
+        let test = parse(test).unwrap();
+        assert_eq!(test.steps.len(), 7);
+        assert_eq!(test.expectations(), 4);
+    }
+
+    #[test]
+    fn errors_name_what_is_known() {
+        for (text, says) in [
+            ("packet h3 00", "1:8: there is no host `h3` (known: h1, h-2)"),
+            ("expect 1 00", "1:8: there is no host `1`"),
+            ("packet", "1:7: expected the name of a host after this"),
+            ("packet h1 0*", "1:11: `0*` has a `*`"),
+            ("on s2 wait", "1:4: there is no switch `s2` (known: s1, packet)"),
+            ("on s1", "1:6: expected a command for the switch after this"),
+            ("on s1 put t", "1:7: `put` is not a command: the commands are packet"),
+            ("packet h1 00\nadd t k:1 a()", "2:1: `add` is not a command in a test of a network"),
+            (
+                "hello",
+                "1:1: `hello` is not a command in a test of a network: the commands are packet",
+            ),
+            ("wait 1", "1:6: `1` is too much here"),
+        ] {
+            let error = parse(text).expect_err(text);
+            assert!(error.starts_with(says), "{text}: {error}");
+        }
+    }
+}
