@@ -103,6 +103,22 @@ fn errors_of_all_files_have_positions() {
     }
 }
 
+#[test]
+fn programs_of_two_architectures_are_in_one_network() {
+    let copy = Copy::new();
+    let tna = root().join("crates/switch/tests/switch/programs/tna.p4");
+    copy.replace("net.toml", "\"pop.p4\"", &format!("\"{}\"", tna.display()));
+    copy.replace("net.toml", "define = [\"CLASSES=8\"]", "entries = \"s2.stf\"");
+    std::fs::write(copy.path("s2.stf"), "add ports to:0x0002 send(port:2)\n").unwrap();
+    // Both programs take these bytes for their header: an operation, and the port 2; Ethernet addresses and a type.
+    let test = "packet h2 00 00 0002 0000 0000 00000000 00000000 00000000 0000 0000 AABB
+                expect h1 00 00 0002 0000 0001 00000001
+                on s2 check_counter ops(0) packets == 1";
+    std::fs::write(copy.path("test.stf"), test).unwrap();
+    let [net, test] = ["net.toml", "test.stf"].map(|name| copy.path(name).display().to_string());
+    assert_eq!(succeed(&["testbed", &net, "--test", &test]), "PASS\n");
+}
+
 /// Two links between two switches, each of which sends what arrives from one out of the other.
 #[test]
 fn a_loop_of_switches_ends_with_one_line() {
