@@ -18,6 +18,7 @@ use tributary_wire::channel::Token;
 use crate::commands::frames::Chosen;
 use crate::commands::job::JobCommand;
 use crate::commands::place::PlaceCommand;
+use crate::commands::testbed::TestbedArgs;
 use crate::options::{ProcessArgs, SwitchesArgs};
 
 /// Sums the gradients of distributed training inside the network.
@@ -47,6 +48,11 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n\
         \x20 tributary switch --port 1@eth1 --port 2@eth2 --p4runtime 10.9.0.1:9559")]
     Switch(SwitchArgs),
+    /// Run a network of P4 programs in network namespaces, or test it in virtual time.
+    #[command(after_help = "Examples:\n\
+        \x20 tributary testbed examples/testbed/net.toml --test examples/testbed/test.stf\n\
+        \x20 tributary testbed examples/testbed/net.toml")]
+    Testbed(TestbedArgs),
     /// Run one worker of a job on this host.
     #[command(after_help = "Example:\n\
         \x20 tributary worker --controller 10.9.0.2:29812 --job digits --interface eth0")]
@@ -295,9 +301,15 @@ pub(crate) struct SwitchArgs {
     /// loopback of ports, exclusion ids, deflection, the packet generator.
     #[arg(long, value_name = "FILE")]
     pub(crate) tofino: Option<PathBuf>,
+    /// STF commands to execute when the program starts, such as entries of its tables (docs/reference/stf.md).
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub(crate) entries: Option<PathBuf>,
     /// Compile-time constant of the program, such as VALUES=256.
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub(crate) defines: Vec<String>,
+    /// Directory to search for files that the program includes; repeat for each directory.
+    #[arg(short = 'I', value_name = "DIR")]
+    pub(crate) include: Vec<PathBuf>,
     /// Seed of the faults of `--faults`, replacing the file's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

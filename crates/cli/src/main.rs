@@ -20,6 +20,7 @@ use anyhow::{Context, Result};
 use clap::{CommandFactory as _, Parser as _};
 use tributary_base::{program, programs};
 use tributary_metrics::{Metrics, Server};
+use tributary_run::testbed::enter_user_namespace_if_needed;
 
 use args::{Cli, Command};
 use options::ProcessArgs;
@@ -47,8 +48,7 @@ fn main() -> ExitCode {
                 Some(cores) => cores.keep().context("--cores"),
                 None => Ok(()),
             })
-            .and_then(|()| measured(cli.command))
-            .map(|()| ExitCode::SUCCESS),
+            .and_then(|()| measured(cli.command)),
     )
 }
 
@@ -63,6 +63,9 @@ fn become_program(name: &str, arguments: &[OsString]) -> Result<()> {
 fn enter(command: &Command) -> Result<()> {
     match command {
         Command::Run(args) => args.fabric.enter(),
+        Command::Testbed(args) if args.in_namespaces() => {
+            Ok(enter_user_namespace_if_needed().map(drop)?)
+        }
         _ => Ok(()),
     }
 }
@@ -71,7 +74,11 @@ fn enter(command: &Command) -> Result<()> {
 fn compiles(command: &Command) -> bool {
     matches!(
         command,
-        Command::Run(_) | Command::Switch(_) | Command::Controller(_) | Command::P4runtime(_)
+        Command::Run(_)
+            | Command::Switch(_)
+            | Command::Controller(_)
+            | Command::P4runtime(_)
+            | Command::Testbed(_)
     )
 }
 
@@ -92,7 +99,7 @@ fn process(command: &Command) -> Option<&ProcessArgs> {
 }
 
 /// Runs with a server for metrics, if there is an address for it.
-fn measured(command: Command) -> Result<()> {
+fn measured(command: Command) -> Result<ExitCode> {
     let address = process(&command).and_then(|process| process.metrics.clone());
     // Pages have threads of their own.
     let watched = matches!(&command, Command::Run(args) if args.watch.is_some() || args.terminal);
@@ -107,8 +114,9 @@ fn measured(command: Command) -> Result<()> {
     run(command, &metrics)
 }
 
-fn run(command: Command, metrics: &Metrics) -> Result<()> {
-    match command {
+fn run(command: Command, metrics: &Metrics) -> Result<ExitCode> {
+    let done = match command {
+        Command::Testbed(args) => return commands::testbed::run(&args),
         Command::Run(args) => commands::run::run(&args, metrics),
         Command::Certs(args) => commands::certs::run(&args),
         Command::Switch(args) => commands::switch::run(&args, metrics),
@@ -130,5 +138,6 @@ fn run(command: Command, metrics: &Metrics) -> Result<()> {
         Command::Man(args) => args.write(Cli::command()),
         Command::P4(args) => become_program("tributary-p4", &args.arguments),
         Command::Lab(args) => become_program("tributary-lab", &args.arguments),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }

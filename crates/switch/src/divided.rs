@@ -11,6 +11,7 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use crate::entities::ReadBatch;
+use crate::stf::{self, Script};
 use crate::switch::{Core, Handover};
 use crate::{Forwarding, Switch, SwitchConfig};
 
@@ -433,4 +434,40 @@ fn a_batch_that_is_undone_is_undone_everywhere() {
         before.sort_by_key(|entity| format!("{entity:?}"));
         assert_eq!(now, before);
     }
+}
+
+/// Commands of a script reach all cores when the program starts.
+#[test]
+fn commands_of_a_script_are_for_all_cores() {
+    let script = "
+        add ops hdr.row.op:0x00 count()
+        add ops hdr.row.op:0x01 count()
+        mc_mgrp_create 7
+        mc_node_create 1 2 3
+        mc_node_associate 7 0
+        counter_write passes 0 1000 0
+        register_write sums 64 100
+        register_write sums 128 200";
+    let mut switch = Cores::new(3);
+    switch.switch.commit(Forwarding::from_source(ROWS).unwrap());
+    stf::configure(&Script::parse(script).unwrap(), &mut switch.switch, 0).unwrap();
+    for core in 0..3 {
+        for (op, row) in [(0, 64), (0, 128), (1, 0)] {
+            switch.core(core).receive(0, 1, &Probe { op, left: 0, row }.frame());
+            switch.collect(core);
+        }
+    }
+    switch.finish();
+    assert_eq!(switch.sums(), BTreeMap::from([(0, 3), (64, 103), (128, 203)]));
+    assert_eq!(switch.passes(), [vec![1006, 3, 0, 0, 0], vec![6, 3]]);
+    assert_eq!(switch.out.len(), 6 + 2 * 3);
+
+    let fails = |script: &str| {
+        let mut switch = Cores::new(3);
+        switch.switch.commit(Forwarding::from_source(ROWS).unwrap());
+        let script = Script::parse(script).unwrap();
+        stf::configure(&script, &mut switch.switch, 0).unwrap_err().to_string()
+    };
+    assert!(fails("deflect_on_drop 3").starts_with("1:1: a switch with several threads"));
+    assert!(fails("add ops op:1 count()\nwait").starts_with("2:1: only commands for tables"));
 }

@@ -30,6 +30,7 @@ use crate::config::{PORT_METADATA_BYTES, SwitchConfig};
 use crate::entities::{ReadBatch, Refusal, WriteBatch};
 use crate::forwarding::Forwarding;
 use crate::generator::Application;
+use crate::multicast::Groups;
 use crate::reconcile;
 use crate::statistics::{PortStatistics, SwitchStatistics};
 use crate::trace::{Recording, Tracing};
@@ -116,6 +117,32 @@ impl Switch {
         }
         self.commit(forwarding);
         Ok(())
+    }
+
+    /// Gives the other cores what the first one's program has got since it became active, without the other cores,
+    /// and starts the program anew with it.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` if the others cannot hold it; nothing has changed then.
+    pub(crate) fn equip_cores(&mut self) -> Result<(), Refusal> {
+        let Some(mut first) = self.first.active.take() else { return Ok(()) };
+        let filled = first.fill_cores(1 + self.others.len()).and_then(|()| {
+            let mut replicas = first.take_replicas();
+            for replica in &mut replicas {
+                // A replica begins with the groups, and only those.
+                *replica.groups_mut() = Groups::default();
+                reconcile::take_over(&first, replica, self.config())?;
+                replica.pipeline_mut().clear_counts();
+                replica.pipeline_mut().share_meters(first.pipeline());
+            }
+            first.set_replicas(replicas);
+            Ok(())
+        });
+        match filled {
+            Ok(()) => self.commit(first),
+            Err(_) => self.first.active = Some(first),
+        }
+        filled
     }
 
     /// Keeps a program for [`commit_saved`](Self::commit_saved). From now on entities are read from

@@ -16,5 +16,6 @@ pub(crate) mod ps;
 pub(crate) mod reminder;
 pub(crate) mod run;
 pub(crate) mod switch;
+pub(crate) mod testbed;
 pub(crate) mod watch;
 pub(crate) mod worker;

@@ -23,9 +23,10 @@ use tributary_p4::Sources;
 use tributary_run::fabric::{LastWords, QueueReport};
 use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
-use tributary_switch::stf::Script;
+use tributary_switch::stf::{self, Script};
 use tributary_switch::{Forwarding, SwitchConfig, SwitchStatistics, TofinoConfig};
 
+use super::testbed::virtual_time::{placed_failure, read_script};
 use crate::args::SwitchArgs;
 use ports::Capture;
 use traces::Traces;
@@ -36,14 +37,9 @@ use traces::Traces;
 /// One line that describes the problem.
 pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let stop = stop_flag()?;
-    let program = match &args.program {
-        Some(path) => Some(load(path, &args.defines)?),
-        None => None,
-    };
-    let faults = match &args.faults {
-        Some(spec) => Some(Injected::read(spec, args.seed)?),
-        None => None,
-    };
+    let program = args.program.as_ref().map(|path| load(path, args)).transpose()?;
+    let entries = args.entries.as_deref().map(read_script).transpose()?;
+    let faults = args.faults.as_ref().map(|spec| Injected::read(spec, args.seed)).transpose()?;
     let tls = args.identity.identity().map(|identity| identity.server(args.allow_anyone));
     let tls = tls.transpose()?.map(|keys| keys.only(args.client_name.iter().cloned()));
     let mut runtime = Runtime::new(SwitchConfig {
@@ -63,7 +59,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let capture = attach(&mut runtime, args, &ports, faults.as_ref())?;
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
-        handle.control().call(|switch, _| switch.commit(forwarding))?;
+        start_program(handle.control(), forwarding, entries, args)?;
     }
     if let Some(traces) = &mut traces {
         traces.start(handle.control())?;
@@ -136,6 +132,20 @@ fn attach(
         runtime.add_parts(number, parts, rates.get(&number).copied());
     }
     Ok(capture)
+}
+
+/// Makes a program active, and fills its tables before the first packet.
+fn start_program(
+    control: &Control,
+    forwarding: Forwarding,
+    entries: Option<Script>,
+    args: &SwitchArgs,
+) -> Result<()> {
+    let filled = control.call(move |switch, now_us| {
+        switch.commit(forwarding);
+        entries.map_or(Ok(()), |entries| stf::configure(&entries, switch, now_us))
+    })?;
+    filled.map_err(|failure| placed_failure(args.entries.as_deref(), &failure))
 }
 
 /// Prints what the queues counted.
@@ -229,23 +239,22 @@ impl<'a> Links<'a> {
 }
 
 /// The program as one self-contained text. Errors of the preprocessor go to standard error.
-fn preprocess(path: &Path, defines: &[String]) -> Result<String> {
+fn preprocess(path: &Path, args: &SwitchArgs) -> Result<String> {
     // Before errors name a position in it.
     let opened = tributary_p4::SOURCE.open(path);
     opened.map(drop).with_context(|| format!("cannot read {}", path.display()))?;
-    let defines = tributary_p4::defines(defines).map_err(anyhow::Error::msg)?;
-    tributary_p4::preprocess(&Sources::disk(), &path.display().to_string(), &defines).map_err(
-        |errors| {
-            if errors.failure().is_none() {
-                eprint!("{}", errors.render(std::io::stderr().is_terminal()));
-            }
-            anyhow::anyhow!("{}: {}", path.display(), errors.summary())
-        },
-    )
+    let defines = tributary_p4::defines(&args.defines).map_err(anyhow::Error::msg)?;
+    let sources = args.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
+    tributary_p4::preprocess(&sources, &path.display().to_string(), &defines).map_err(|errors| {
+        if errors.failure().is_none() {
+            eprint!("{}", errors.render(std::io::stderr().is_terminal()));
+        }
+        anyhow::anyhow!("{}: {}", path.display(), errors.summary())
+    })
 }
 
-fn load(path: &Path, defines: &[String]) -> Result<Forwarding> {
-    let text = preprocess(path, defines)?;
+fn load(path: &Path, args: &SwitchArgs) -> Result<Forwarding> {
+    let text = preprocess(path, args)?;
     Forwarding::from_source(&text).map_err(|refusal| anyhow::anyhow!("{refusal}"))
 }
 

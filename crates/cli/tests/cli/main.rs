@@ -37,6 +37,7 @@ mod slurm;
 mod stopped;
 mod switch_options;
 mod switch_threads;
+mod testbed;
 mod threads;
 mod tls;
 mod tna;

@@ -34,9 +34,11 @@ fn python() -> bool {
 
 /// Whether jobs can run on BMv2 under Mininet here; prints a message if not.
 fn mininet() -> bool {
-    if !(python() && installed("simple_switch_grpc") && installed("p4c-bm2-ss")) {
-        return false;
-    }
+    python() && installed("simple_switch_grpc") && installed("p4c-bm2-ss") && has_mininet()
+}
+
+/// Whether Mininet can run here; prints a message if not.
+fn has_mininet() -> bool {
     let probe = Command::new(PYTHON).args(["-c", "import mininet"]).output().unwrap();
     if !probe.status.success() || !installed("mnexec") {
         println!("skipped: Mininet not found");
@@ -277,4 +279,89 @@ fn a_run_under_mininet_that_is_interrupted_or_killed_leaves_nothing() {
         number.is_some_and(|id| !Path::new("/proc").join(id).exists())
     });
     assert_eq!(left.count(), 0);
+}
+
+/// Whether networks can run under Mininet here, without BMv2; prints a message if not.
+fn mininet_alone() -> bool {
+    python() && has_mininet()
+}
+
+/// What a call of `mn` or of a script prints. It has network and process namespaces of its own: after an error, `mn`
+/// removes all that could be Mininet's.
+fn in_mininet(program: &str, args: &[&str]) -> String {
+    let mut command = Command::new("unshare");
+    command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]);
+    command.args(["sh", "-c", "ip link set lo up; exec \"$@\"", "sh", program]).args(args);
+    command.current_dir(root()).env("TRIBUTARY", env!("CARGO_BIN_EXE_tributary"));
+    let output = command.output().unwrap();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{program} {args:?}: {said}{errors}");
+    said + &errors
+}
+
+#[test]
+fn two_programs_run_in_one_network_under_mininet() {
+    if !mininet_alone() {
+        return;
+    }
+    // The other host refuses a connection: packets and their checksums arrive both ways.
+    let reach = "h1:timeout 20 bash -c 'exec 3<>/dev/tcp/10.0.0.2/9' 2>&1 | grep refused";
+    let said = in_mininet(PYTHON, &["bmv2-testbed/two_programs.py", reach]);
+    assert!(said.contains("refused"), "{said}");
+}
+
+#[test]
+fn mn_starts_the_switch_as_a_custom_one() {
+    if !mininet_alone() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    // Ports 1 and 2 send to each other.
+    let headers = root().join("examples/testbed/headers.p4");
+    std::fs::write(
+        path("wire.p4"),
+        format!(
+            "#include \"{}\"
+             control Wire(inout headers_t hdr, inout metadata_t meta,
+                          inout standard_metadata_t sm) {{
+                 apply {{ sm.egress_spec = CROSSED - sm.ingress_port; }}
+             }}
+             V1Switch(Parse(), Verify(), Wire(), Leave(), Update(), Emit()) main;",
+            headers.display()
+        ),
+    )
+    .unwrap();
+    std::fs::write(path("commands"), "h1 timeout 20 bash -c 'exec 3<>/dev/tcp/10.0.0.2/9'\n")
+        .unwrap();
+    let switch = format!("tributary,p4={},defines=CROSSED=3", path("wire.p4"));
+    let custom = "bmv2-testbed/tributary_switch.py";
+    let args = ["--custom", custom, "--switch", &switch, "--controller", "none"];
+    let more = ["--topo", "single,2", "--test", "none", "--post", &path("commands")];
+    let said = in_mininet("mn", &[&args[..], &more].concat());
+    assert!(said.contains("refused"), "{said}");
+}
+
+#[test]
+fn a_program_with_an_error_is_reported_under_mininet() {
+    if !mininet_alone() {
+        return;
+    }
+    let script = "
+import sys
+sys.path.insert(0, 'bmv2-testbed')
+from mininet.net import Mininet
+from topology import Wrong
+from tributary_switch import TributarySwitch
+net = Mininet(controller=None, switch=TributarySwitch)
+net.addLink(net.addHost('h1'), net.addSwitch('s1', p4='no-such.p4', p4runtime='127.0.0.1:0'))
+try:
+    net.start()
+except Wrong as error:
+    print(error)
+finally:
+    net.stop()
+";
+    let said = in_mininet(PYTHON, &["-c", script]);
+    assert!(said.contains("switch s1 ended with status 1 (cannot read no-such.p4"), "{said}");
 }

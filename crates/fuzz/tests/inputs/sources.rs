@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use tributary_p4::{Compilation, compile_text};
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::Forwarding;
-use tributary_switch::stf::Script;
+use tributary_switch::stf::{NetworkTest, Script};
 
 use crate::bounds::{MIB, Turn};
 
@@ -43,6 +43,10 @@ fn stf() {
     bolero::check!().for_each(|input: &[u8]| {
         let Ok(text) = std::str::from_utf8(input) else { return };
         turn.bounded(256 * MIB, || {
+            let names = ["h1", "s1"].map(str::to_owned);
+            if let Err(error) = NetworkTest::parse(text, &names, &names) {
+                assert!(error.to_string().len() < OUTPUT);
+            }
             let Ok(script) = Script::parse(text) else { return };
             let config = ForwardingPipelineConfig {
                 p4info: Some(COMPILED.p4info.clone()),

@@ -25,7 +25,7 @@ use crate::Options;
 pub use counted::Counted;
 pub use kind::Kind;
 pub use memory::Memory;
-pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, testbed_topology};
+pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, Scratch, testbed_topology};
 pub use sim::Sim;
 
 /// A message of an endpoint to the run.

@@ -41,7 +41,7 @@ use crate::Options;
 use crate::cores::Pins;
 
 pub use bmv2::Bmv2;
-use scratch::Scratch;
+pub use scratch::Scratch;
 use servers::Servers;
 use sniffers::Sniffers;
 

@@ -118,6 +118,14 @@ pub(crate) fn add_neighbour(interface: &str, ip: Ipv4Addr, mac: [u8; 6]) -> io::
     })
 }
 
+/// Adds a route to all addresses through a router.
+pub(crate) fn add_gateway(gateway: Ipv4Addr) -> io::Result<()> {
+    with_netlink(async |netlink| {
+        let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(gateway).build();
+        netlink.route().add(route).execute().await
+    })
+}
+
 /// Whether frames would pass. An interface drops all frames until the kernel replaces its first
 /// queueing discipline, "noop", which happens in the background after it has announced the carrier.
 pub(crate) fn works(interface: &str) -> io::Result<bool> {

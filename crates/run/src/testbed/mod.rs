@@ -230,6 +230,16 @@ impl Testbed {
             .map_err(Error::node(what, node))
     }
 
+    /// Adds a route of a node's kernel to all addresses through a router, which one of its own networks has.
+    ///
+    /// # Errors
+    /// If there is no such node, or the kernel refuses.
+    pub fn add_gateway(&self, node: &str, gateway: Ipv4Addr) -> Result<(), Error> {
+        self.node(node)?
+            .run(|| links::add_gateway(gateway))
+            .map_err(Error::node(format!("add the gateway {gateway}"), node))
+    }
+
     /// Takes a node's interface down, or brings it up again. The other end of the link loses its carrier
     /// meanwhile. The kernel forgets the routes through an interface that is down.
     ///

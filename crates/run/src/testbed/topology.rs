@@ -22,10 +22,15 @@ pub struct Host {
     pub name: String,
     /// Ethernet address, unicast.
     pub mac: [u8; 6],
-    /// IPv4 address.
+    /// IPv4 address; see also [`NO_ADDRESS`](Self::NO_ADDRESS).
     pub ip: Ipv4Addr,
     /// Prefix length of the address.
     pub prefix: u8,
+}
+
+impl Host {
+    /// Address and prefix length of a host without an address.
+    pub const NO_ADDRESS: (Ipv4Addr, u8) = (Ipv4Addr::UNSPECIFIED, 0);
 }
 
 /// A switch. Its interfaces are called `port0`, `port1`, …, after their port numbers.
@@ -149,7 +154,7 @@ impl Topology {
             return End {
                 interface: format!("eth{}", port.port),
                 mac: host.mac,
-                address: Some((host.ip, host.prefix)),
+                address: Some((host.ip, host.prefix)).filter(|own| *own != Host::NO_ADDRESS),
             };
         }
         // Locally administered. Unused as a destination, but it must be unique.
@@ -182,7 +187,9 @@ impl Topology {
             if host.mac == [0; 6] || host.mac[0] & 1 == 1 {
                 return wrong("the Ethernet address is not that of one machine");
             }
-            if host.ip.is_unspecified() || host.ip.is_multicast() || host.ip.is_broadcast() {
+            let given = (host.ip, host.prefix) != Host::NO_ADDRESS;
+            if given && host.ip.is_unspecified() || host.ip.is_multicast() || host.ip.is_broadcast()
+            {
                 return wrong("the IP address is not that of one machine");
             }
             if host.prefix > 32 {
@@ -246,6 +253,16 @@ mod tests {
             .collect();
         assert_eq!(macs.len(), 4);
         assert!(star.interface(&LinkEnd::new("s", u16::MAX)).len() < 16, "the kernel's limit");
+    }
+
+    #[test]
+    fn a_host_may_have_no_address() {
+        let mut star = star();
+        (star.hosts[0].ip, star.hosts[0].prefix) = Host::NO_ADDRESS;
+        assert_eq!(star.check(), Ok(()));
+        assert_eq!(star.end(&LinkEnd::new("a", 0)).address, None);
+        star.hosts[0].prefix = 8;
+        assert!(star.check().is_err());
     }
 
     /// A change that makes a valid topology invalid, and the resulting error.

@@ -11,6 +11,7 @@
 
 mod error;
 mod lexer;
+mod network;
 mod number;
 mod outputs;
 mod parser;
@@ -19,5 +20,6 @@ mod runner;
 mod script;
 
 pub use error::{Failure, ParseError, Place};
-pub use runner::{Passed, Recording, prepare, record, run, run_with};
+pub use network::{End, Network, NetworkTest};
+pub use runner::{Passed, Recording, configure, prepare, record, run, run_with};
 pub use script::Script;

@@ -13,6 +13,8 @@ pub(crate) struct Outputs {
     ports: BTreeMap<u16, Port>,
     /// Output since the last input packet.
     since_packet: Vec<(u16, Vec<u8>)>,
+    /// The hosts that the numbers stand for in the test of a network; empty in that of a switch.
+    hosts: Vec<String>,
 }
 
 #[derive(Default)]
@@ -24,7 +26,20 @@ struct Port {
 impl Outputs {
     pub(crate) fn new(ports: BTreeSet<u16>) -> Self {
         let ports = ports.into_iter().map(|port| (port, Port::default())).collect();
-        Self { ports, since_packet: Vec::new() }
+        Self { ports, since_packet: Vec::new(), hosts: Vec::new() }
+    }
+
+    /// The same for hosts in place of ports.
+    pub(crate) fn with_hosts(self, hosts: Vec<String>) -> Self {
+        Self { hosts, ..self }
+    }
+
+    /// The name of a port in messages.
+    fn name(&self, port: u16) -> String {
+        match self.hosts.get(usize::from(port)) {
+            Some(host) => format!("host {host}"),
+            None => format!("port {port}"),
+        }
     }
 
     /// Output since the last input packet, in order, with its ports.
@@ -51,28 +66,31 @@ impl Outputs {
     pub(crate) fn expect_nothing(&self, place: Place) -> Result<(), Failure> {
         match self.since_packet.first() {
             None => Ok(()),
-            Some((port, frame)) => Err(place
-                .failure(format!("port {port}: expected no packet, got {}", shown(&hex(frame))))),
+            Some((port, frame)) => Err(place.failure(format!(
+                "{}: expected no packet, got {}",
+                self.name(*port),
+                shown(&hex(frame))
+            ))),
         }
     }
 
     /// Compares all output: each port must have sent exactly the expected packets in order.
     pub(crate) fn compare(&self) -> Result<(), Failure> {
-        self.ports.iter().try_for_each(|(number, port)| port.compare(*number))
+        self.ports.iter().try_for_each(|(number, port)| port.compare(&self.name(*number)))
     }
 }
 
 impl Port {
-    fn compare(&self, number: u16) -> Result<(), Failure> {
+    fn compare(&self, name: &str) -> Result<(), Failure> {
         if self.expected.len() != self.sent.len() {
-            return Err(self.miscounted(number));
+            return Err(self.miscounted(name));
         }
         let count = self.sent.len();
         for (i, ((place, pattern), packet)) in self.expected.iter().zip(&self.sent).enumerate() {
             let Some(pattern) = pattern else { continue };
             if let Some(difference) = pattern.difference(packet) {
                 return Err(place.failure(format!(
-                    "port {number}, packet {} of {count}: {difference}; expected {}, got {}",
+                    "{name}, packet {} of {count}: {difference}; expected {}, got {}",
                     i + 1,
                     shown(&pattern.to_string()),
                     shown(&hex(packet))
@@ -83,7 +101,7 @@ impl Port {
     }
 
     /// The number of packets differs: reports the first packet without a counterpart.
-    fn miscounted(&self, number: u16) -> Failure {
+    fn miscounted(&self, name: &str) -> Failure {
         let (expected, sent) = (self.expected.len(), self.sent.len());
         let fits = |(expected, packet): (&(Place, Option<Pattern>), &Vec<u8>)| {
             expected.1.as_ref().is_none_or(|pattern| pattern.difference(packet).is_none())
@@ -91,7 +109,7 @@ impl Port {
         let pairs = self.expected.iter().zip(&self.sent);
         let odd = pairs.clone().position(|pair| !fits(pair)).unwrap_or(expected.min(sent));
         let packets = tributary_base::counted(expected, "packet");
-        let mut reason = format!("port {number}: expected {packets}, got {sent}");
+        let mut reason = format!("{name}: expected {packets}, got {sent}");
         if let Some((_, Some(pattern))) = self.expected.get(odd) {
             reason += &format!("; packet {} was to be {}", odd + 1, shown(&pattern.to_string()));
         }

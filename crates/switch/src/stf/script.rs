@@ -19,15 +19,7 @@ impl Script {
     /// Number of statements that check the outcome. A test without any passes with every program.
     #[must_use]
     pub fn expectations(&self) -> usize {
-        let expects = |statement: &Statement| match statement {
-            Statement::Expect { .. }
-            | Statement::NoPacket
-            | Statement::ExpectDigest { .. }
-            | Statement::CheckRegister { .. } => true,
-            Statement::CheckCounter { check, .. } => check.is_some(),
-            _ => false,
-        };
-        self.statements.iter().filter(|(_, statement)| expects(statement)).count()
+        self.statements.iter().filter(|(_, statement)| statement.expects()).count()
     }
 
     /// Whether the script only sends and expects packets. Such a script can be compared with any
@@ -224,6 +216,20 @@ pub(crate) enum Statement {
         at: Option<At>,
         rates: Option<[Rate; 2]>,
     },
+}
+
+impl Statement {
+    /// Whether it checks the outcome.
+    pub(crate) fn expects(&self) -> bool {
+        match self {
+            Self::Expect { .. }
+            | Self::NoPacket
+            | Self::ExpectDigest { .. }
+            | Self::CheckRegister { .. } => true,
+            Self::CheckCounter { check, .. } => check.is_some(),
+            _ => false,
+        }
+    }
 }
 
 /// Identifies an entry of a table.

@@ -17,14 +17,17 @@ use tempfile::TempDir;
 const PREFIX: &str = "tributary-run-";
 
 /// A directory that only this user can enter. Removed when dropped.
-pub(super) struct Scratch {
+pub struct Scratch {
     directory: TempDir,
     _lock: Flock<File>,
 }
 
 impl Scratch {
     /// Creates a directory within `parent`, after removing those of dead runs.
-    pub(super) fn new(parent: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the directory cannot be made.
+    pub fn new(parent: &Path) -> io::Result<Self> {
         remove_abandoned(parent);
         loop {
             let own = fs::Permissions::from_mode(0o700);
@@ -39,7 +42,9 @@ impl Scratch {
         }
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
         self.directory.path()
     }
 }

@@ -132,9 +132,13 @@ pub(super) fn bytes(operands: &mut Operands<'_>, what: &str) -> Result<Vec<u8>> 
 }
 
 fn expect(operands: &mut Operands<'_>) -> Result<Statement> {
-    let port = port(operands)?;
+    Ok(Statement::Expect { port: port(operands)?, pattern: pattern(operands)? })
+}
+
+/// The pattern of a packet up to the end of the statement; `None` if nothing is left.
+pub(super) fn pattern(operands: &mut Operands<'_>) -> Result<Option<Pattern>> {
     if operands.peek().is_none() {
-        return Ok(Statement::Expect { port, pattern: None });
+        return Ok(None);
     }
     let mut digits = String::new();
     while let Some(token) = operands.next() {
@@ -145,7 +149,7 @@ fn expect(operands: &mut Operands<'_>) -> Result<Statement> {
     }
     let exact = digits.ends_with('$');
     let digits = digits.trim_end_matches('$');
-    Ok(Statement::Expect { port, pattern: Some(Pattern::new(digits, exact)) })
+    Ok(Some(Pattern::new(digits, exact)))
 }
 
 /// Digits of a packet. `also` lists other allowed characters; `$` is only allowed at the end.

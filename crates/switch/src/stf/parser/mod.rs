@@ -5,12 +5,13 @@
 //! the preceding line: bytes of a long packet, or the rest of a long entry.
 
 mod commands;
+mod network;
 mod tofino;
 
 use crate::stf::error::{ParseError, Place};
 use crate::stf::lexer::{Kind, Token, lex};
 use crate::stf::number::Number;
-use crate::stf::script::{Name, Script};
+use crate::stf::script::{Name, Script, Statement};
 
 type Result<T> = std::result::Result<T, ParseError>;
 
@@ -30,18 +31,23 @@ impl Script {
             if !starts_statement(first) {
                 return Err(no_command(first));
             }
-            let mut operands = Operands::new(statement);
-            let command = first.text().to_ascii_lowercase();
-            let parsed = match tofino::NAMES.contains(&command.as_str()) {
-                true => tofino::statement(&command, &mut operands)?,
-                false => commands::statement(&command, &mut operands)?,
-            };
-            operands.end()?;
-            statements.push((first.place, parsed));
+            statements.push((first.place, statement_of(statement)?));
             rest = after;
         }
         Ok(Self { statements })
     }
+}
+
+/// Parses one statement, whose first token is a command.
+fn statement_of(tokens: &[Token<'_>]) -> Result<Statement> {
+    let mut operands = Operands::new(tokens);
+    let command = tokens[0].text().to_ascii_lowercase();
+    let parsed = match tofino::NAMES.contains(&command.as_str()) {
+        true => tofino::statement(&command, &mut operands)?,
+        false => commands::statement(&command, &mut operands)?,
+    };
+    operands.end()?;
+    Ok(parsed)
 }
 
 fn starts_statement(token: &Token<'_>) -> bool {

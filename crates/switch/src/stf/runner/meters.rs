@@ -6,7 +6,7 @@ use super::Run;
 use crate::stf::error::Failure;
 use crate::stf::script::{At, Name, Rate};
 
-impl Run {
+impl Run<'_> {
     /// Sets the rates of one cell, of all cells, or of an entry's meter. Without rates it only
     /// checks that the meter exists.
     pub(super) fn meter(

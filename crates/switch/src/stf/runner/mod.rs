@@ -1,5 +1,6 @@
 //! Executes a script on a switch.
 
+mod configure;
 mod meters;
 mod names;
 mod profiles;
@@ -20,20 +21,23 @@ use crate::stf::outputs::Outputs;
 use crate::stf::script::{Replication, Script, Statement};
 use replication::Engine;
 
+pub use configure::configure;
+pub(super) use configure::{command, configure_with};
+
 /// Virtual start time: not zero, so that programs can distinguish a time from no time.
-const START_US: u64 = 1_000_000;
+pub(super) const START_US: u64 = 1_000_000;
 /// Time between two packets.
-const PACKET_US: u64 = 10;
+pub(super) const PACKET_US: u64 = 10;
 /// Duration of a control-plane command and of `wait`.
-const COMMAND_US: u64 = 1_000_000;
+pub(super) const COMMAND_US: u64 = 1_000_000;
 /// Number of ports of the switch: all but the highest number, which means "drop".
 const PORTS: u16 = 511;
 /// Maximum number of passes through the switch that one input packet may cause, by recirculation
 /// and copies.
-const MAX_TURNS: usize = 10_000;
+pub(super) const MAX_TURNS: usize = 10_000;
 
 /// Maximum number of packets of the packet generator that one command may cause.
-const MOST_GENERATED: usize = 1 << 16;
+pub(super) const MOST_GENERATED: usize = 1 << 16;
 
 /// Statistics of a passed test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,11 +68,12 @@ pub fn run_with(
     forwarding: Forwarding,
     each: &mut dyn FnMut(&mut Switch),
 ) -> Result<Passed, Failure> {
-    let mut run = Run::new(script, forwarding);
-    each(&mut run.switch);
+    let mut switch = switch_for(script, forwarding);
+    let mut run = Run::new(script, &mut switch);
+    each(run.switch);
     for (place, statement) in &script.statements {
         run.execute(*place, statement)?;
-        each(&mut run.switch);
+        each(run.switch);
     }
     run.outputs.compare()?;
     Ok(Passed { packets: run.packets, expectations: script.expectations() })
@@ -81,9 +86,11 @@ pub fn run_with(
 ///
 /// The first command that failed.
 pub fn prepare(script: &Script, forwarding: Forwarding) -> Result<(Switch, u64), Failure> {
-    let mut run = Run::new(script, forwarding);
+    let mut switch = switch_for(script, forwarding);
+    let mut run = Run::new(script, &mut switch);
     run.execute_all(script, |_| {})?;
-    Ok((run.switch, run.now_us + PACKET_US))
+    let next_us = run.now_us + PACKET_US;
+    Ok((switch, next_us))
 }
 
 /// What a program did with the packets of a script.
@@ -108,10 +115,10 @@ impl Recording {
 ///
 /// The first command that failed.
 pub fn record(script: &Script, forwarding: Forwarding) -> Result<Recording, Failure> {
-    let mut run = Run::new(script, forwarding);
+    let mut switch = switch_for(script, forwarding);
     let mut outputs = Vec::new();
-    run.execute_all(script, |sent| outputs.push(sent.to_vec()))?;
-    Ok(Recording { outputs, switch: run.switch })
+    Run::new(script, &mut switch).execute_all(script, |sent| outputs.push(sent.to_vec()))?;
+    Ok(Recording { outputs, switch })
 }
 
 /// Identifies an entry of a table.
@@ -122,38 +129,47 @@ struct EntryId {
     priority: i32,
 }
 
-struct Run {
-    switch: Switch,
-    now_us: u64,
-    outputs: Outputs,
+/// A switch with a program, for the ports of a script.
+fn switch_for(script: &Script, forwarding: Forwarding) -> Switch {
+    let spoken_of: BTreeSet<u16> = script.ports().collect();
+    // No packet comes from a controller here. Its port gets a number that the test does not use.
+    let cpu_port = (0..PORTS).rev().find(|port| !spoken_of.contains(port)).unwrap_or(PORTS - 1);
+    let config = SwitchConfig {
+        ports: (0..PORTS).filter(|&port| port != cpu_port).collect(),
+        cpu_port,
+        ..SwitchConfig::default()
+    };
+    let mut switch = Switch::new(config);
+    switch.commit(forwarding);
+    switch
+}
+
+/// What earlier commands have left that later ones refer to.
+#[derive(Default)]
+pub(in crate::stf) struct Memory {
     replication: Engine,
     /// Entries with a label.
     labels: HashMap<String, EntryId>,
+}
+
+struct Run<'s> {
+    switch: &'s mut Switch,
+    now_us: u64,
+    outputs: Outputs,
+    memory: Memory,
     /// Packets that were sent or generated.
     packets: usize,
     /// Digests that no command has expected yet.
     digests: VecDeque<Digest>,
 }
 
-impl Run {
-    fn new(script: &Script, forwarding: Forwarding) -> Self {
-        let spoken_of: BTreeSet<u16> = script.ports().collect();
-        // No packet comes from a controller here. Its port gets a number that the test does not
-        // use.
-        let cpu_port = (0..PORTS).rev().find(|port| !spoken_of.contains(port)).unwrap_or(PORTS - 1);
-        let config = SwitchConfig {
-            ports: (0..PORTS).filter(|&port| port != cpu_port).collect(),
-            cpu_port,
-            ..SwitchConfig::default()
-        };
-        let mut switch = Switch::new(config);
-        switch.commit(forwarding);
+impl<'s> Run<'s> {
+    fn new(script: &Script, switch: &'s mut Switch) -> Self {
         Self {
             switch,
             now_us: START_US,
-            outputs: Outputs::new(spoken_of),
-            replication: Engine::default(),
-            labels: HashMap::new(),
+            outputs: Outputs::new(script.ports().collect()),
+            memory: Memory::default(),
             packets: 0,
             digests: VecDeque::new(),
         }
@@ -189,10 +205,15 @@ impl Run {
             }
             _ => self.elapse(place, self.now_us + COMMAND_US)?,
         }
+        self.command(place, statement)
+    }
+
+    /// Executes a command to the control plane. It takes no time.
+    fn command(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {
         match statement {
             Statement::Add { entry, target, label } => {
                 let id = self.add(entry, target)?;
-                self.labels.extend(label.iter().map(|label| (label.clone(), id.clone())));
+                self.memory.labels.extend(label.iter().map(|label| (label.clone(), id.clone())));
                 Ok(())
             }
             Statement::AddIndirect { entry, to } => self.add_indirect(entry, *to),
@@ -208,7 +229,8 @@ impl Run {
     }
 
     fn replicate(&mut self, place: Place, command: &Replication) -> Result<(), Failure> {
-        self.replication.execute(&mut self.switch, command).map_err(|reason| place.failure(reason))
+        let executed = self.memory.replication.execute(self.switch, command);
+        executed.map_err(|reason| place.failure(reason))
     }
 
     /// Sends a packet and processes everything that results from it.
@@ -243,26 +265,10 @@ impl Run {
 
     /// Processes everything that is under way.
     fn drain(&mut self, place: Place) -> Result<(), Failure> {
-        let mut frame = Vec::new();
-        for _ in 0..MAX_TURNS {
-            let mut sent = 0;
-            for port in 0..PORTS {
-                while sent < MAX_TURNS && self.switch.transmit(self.now_us, port, &mut frame) {
-                    self.outputs.sent(port, &frame);
-                    sent += 1;
-                }
-            }
-            let more = self.switch.run_pending(self.now_us, 1);
-            while self.switch.poll_packet_in().is_some() {}
-            self.digests.extend(std::iter::from_fn(|| self.switch.poll_digest()));
-            if !more && (0..PORTS).all(|port| self.switch.queue_depth(port) == 0) {
-                return Ok(());
-            }
-        }
-        Err(place.failure(format!(
-            "the packet, or copies of it, did not leave the switch within {MAX_TURNS} turns: the \
-             program recirculates or copies it without end"
-        )))
+        let outputs = &mut self.outputs;
+        let sent = &mut |port, frame: &[u8]| outputs.sent(port, frame);
+        drain(self.switch, self.now_us, sent, &mut self.digests)
+            .map_err(|reason| place.failure(reason))
     }
 
     fn program(&self) -> &Program {
@@ -281,4 +287,33 @@ impl Run {
         let forwarding = self.switch.forwarding_mut();
         forwarding.expect("a program was committed when the run was made").pipeline_mut()
     }
+}
+
+/// Processes everything that is under way in a switch. `sent` gets each packet that leaves, with its port.
+pub(super) fn drain(
+    switch: &mut Switch,
+    now_us: u64,
+    sent: &mut dyn FnMut(u16, &[u8]),
+    digests: &mut VecDeque<Digest>,
+) -> Result<(), String> {
+    let mut frame = Vec::new();
+    for _ in 0..MAX_TURNS {
+        let mut count = 0;
+        for port in 0..PORTS {
+            while count < MAX_TURNS && switch.transmit(now_us, port, &mut frame) {
+                sent(port, &frame);
+                count += 1;
+            }
+        }
+        let more = switch.run_pending(now_us, 1);
+        while switch.poll_packet_in().is_some() {}
+        digests.extend(std::iter::from_fn(|| switch.poll_digest()));
+        if !more && (0..PORTS).all(|port| switch.queue_depth(port) == 0) {
+            return Ok(());
+        }
+    }
+    Err(format!(
+        "the packet, or copies of it, did not leave the switch within {MAX_TURNS} turns: the \
+         program recirculates or copies it without end"
+    ))
 }

@@ -7,7 +7,7 @@ use super::Run;
 use crate::stf::error::Failure;
 use crate::stf::script::{EntryKey, Indirect, Name, ProfileCommand};
 
-impl Run {
+impl Run<'_> {
     pub(super) fn profile(
         &mut self,
         profile: &Name,

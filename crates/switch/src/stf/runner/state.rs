@@ -8,7 +8,7 @@ use crate::stf::error::{Failure, Place};
 use crate::stf::number::Number;
 use crate::stf::script::{At, Condition, CounterCheck, Name, Statement};
 
-impl Run {
+impl Run<'_> {
     /// Executes a statement about persistent state.
     pub(super) fn state(&mut self, place: Place, statement: &Statement) -> Result<(), Failure> {
         match statement {
@@ -168,7 +168,7 @@ impl Run {
         let fail = |reason: String| name.place.failure(reason);
         match at {
             At::Entry(label) => {
-                let entry = self.labels.get(label).cloned().ok_or_else(|| {
+                let entry = self.memory.labels.get(label).cloned().ok_or_else(|| {
                     fail(format!("no entry is called `{label}`: add one with `= {label}`"))
                 })?;
                 Ok((format!("entry {label}"), entry))

@@ -7,7 +7,7 @@ use super::{EntryId, Run, names};
 use crate::stf::error::{Failure, Place};
 use crate::stf::script::{EntryKey, Match, Name, Target};
 
-impl Run {
+impl Run<'_> {
     pub(super) fn add(&mut self, entry: &EntryKey, target: &Target) -> Result<EntryId, Failure> {
         let id = self.entry_id(entry)?;
         let call = self.call(id.table, target)?;

@@ -7,7 +7,7 @@ use crate::stf::error::{Failure, Place};
 use crate::stf::number::Number;
 use crate::stf::script::{At, DriverCommand, Filter, Name};
 
-impl Run {
+impl Run<'_> {
     pub(super) fn driver(&mut self, place: Place, command: &DriverCommand) -> Result<(), Failure> {
         match command {
             DriverCommand::PortMetadata { port, metadata } => {

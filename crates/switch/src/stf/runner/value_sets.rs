@@ -7,7 +7,7 @@ use super::{Run, tables};
 use crate::stf::error::Failure;
 use crate::stf::script::{Match, Name, ValueSetCommand};
 
-impl Run {
+impl Run<'_> {
     pub(super) fn value_set(
         &mut self,
         set: &Name,
