@@ -73,7 +73,7 @@ class TributarySwitch(Switch):
         self.p4, self.entries = p4, entries
         self.defines, self.include, self.options = listed(defines), listed(include), listed(options)
         self.p4runtime = p4runtime or f"127.0.0.1:{FIRST_PORT + number}"
-        self.device_id = int(device_id or number + 1)
+        self.device_id = number + 1 if device_id is None else int(device_id)
         self.tributary, self.running = tributary, None
 
     def command(self):
@@ -104,6 +104,7 @@ class TributarySwitch(Switch):
             if ready.wait(0.05):
                 return
             if why := self.running.ended():
+                self.stop(False)
                 raise Wrong(why)
         self.stop(False)
         raise Wrong(f"switch {self.name} has not started after {START} seconds")
@@ -116,7 +117,8 @@ class TributarySwitch(Switch):
             offload = os.path.join(HERE, "offload.py")
             _, errors, status = end.node.pexec(sys.executable, offload, end.name)
             if status:
-                raise Wrong(f"{end.name}: cannot turn off offloads: {errors.strip().splitlines()[-1]}")
+                reason = (errors.strip().splitlines() or [f"status {status}"])[-1]
+                raise Wrong(f"{end.name}: cannot turn off offloads: {reason}")
 
     def connected(self):
         """Whether it runs."""

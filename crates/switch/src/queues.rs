@@ -92,20 +92,18 @@ impl Queues {
         Self { ports, internal: Vec::new(), limit, priorities, waiting: Default::default() }
     }
 
-    /// Sets the ports without a link, in addition to those with one.
-    pub(crate) fn set_internal(&mut self, wanted: Vec<u16>) {
-        if self.internal == wanted {
-            return;
-        }
-        for &port in self.internal.iter().filter(|port| !wanted.contains(port)) {
-            self.ports[usize::from(port)] = None;
-        }
-        for &port in &wanted {
-            if let Some(place) = self.ports.get_mut(usize::from(port)) {
-                place.get_or_insert_with(|| PortQueues::new(self.priorities));
+    /// Sets the ports without a link, in addition to those with one, which stay.
+    pub(crate) fn set_internal(&mut self, wanted: &[u16]) {
+        let (kept, removed): (Vec<_>, Vec<_>) =
+            self.internal.iter().copied().partition(|port| wanted.contains(port));
+        removed.into_iter().for_each(|port| self.ports[usize::from(port)] = None);
+        self.internal = kept;
+        for &port in wanted {
+            if let Some(place @ None) = self.ports.get_mut(usize::from(port)) {
+                *place = Some(PortQueues::new(self.priorities));
+                self.internal.push(port);
             }
         }
-        self.internal = wanted;
     }
 
     pub(crate) fn port(&self, port: u16) -> Option<&PortQueues> {

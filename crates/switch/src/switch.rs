@@ -129,7 +129,7 @@ impl Switch {
         let filled = first.fill_cores(1 + self.others.len()).and_then(|()| {
             let mut replicas = first.take_replicas();
             for replica in &mut replicas {
-                // A replica begins with the groups, and only those.
+                // `fill_cores` has copied the groups, and `take_over` would add them once more.
                 *replica.groups_mut() = Groups::default();
                 reconcile::take_over(&first, replica, self.config())?;
                 replica.pipeline_mut().clear_counts();
@@ -291,8 +291,24 @@ impl Switch {
 
     /// Puts a port of a TNA program into loopback mode, also for later programs: what leaves it arrives on it
     /// again.
-    pub fn set_loopback(&mut self, port: u16) {
+    ///
+    /// # Errors
+    /// If no port may be set so; a line that says why.
+    pub fn set_loopback(&mut self, port: u16) -> Result<(), String> {
+        let mut wanted = self.config().tofino.clone();
+        wanted.loopback.insert(port);
+        wanted.check()?;
         self.cores_mut().for_each(|core| core.set_loopback(port));
+        Ok(())
+    }
+
+    /// Checks that no port with a link is one that the active program uses within the switch.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION`; names the port.
+    pub fn check_ports(&self) -> Result<(), Refusal> {
+        let forwarding = self.forwarding();
+        forwarding.map_or(Ok(()), |active| self.config().check_ports(active.architecture()))
     }
 
     /// Sets the port to which packets go whose own queue has no room, if a TNA program asks for it

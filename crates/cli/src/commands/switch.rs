@@ -141,11 +141,13 @@ fn start_program(
     entries: Option<Script>,
     args: &SwitchArgs,
 ) -> Result<()> {
-    let filled = control.call(move |switch, now_us| {
+    let (filled, ports) = control.call(move |switch, now_us| {
         switch.commit(forwarding);
-        entries.map_or(Ok(()), |entries| stf::configure(&entries, switch, now_us))
+        let filled = entries.map_or(Ok(()), |entries| stf::configure(&entries, switch, now_us));
+        (filled, switch.check_ports())
     })?;
-    filled.map_err(|failure| placed_failure(args.entries.as_deref(), &failure))
+    filled.map_err(|failure| placed_failure(args.entries.as_deref(), &failure))?;
+    Ok(ports?)
 }
 
 /// Prints what the queues counted.

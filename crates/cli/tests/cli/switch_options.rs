@@ -20,13 +20,13 @@ parser Parse(packet_in p, out headers_t h, inout meta_t m, inout standard_metada
     state start { p.extract(h.bytes); transition accept; }
 }
 control Verify(inout headers_t h, inout meta_t m) { apply {} }
-control Ingress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+control Rank(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
     apply { s.egress_spec = 2; s.priority = (bit<3>) h.bytes.port; }
 }
-control Egress(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply {} }
+control Leave(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply {} }
 control Update(inout headers_t h, inout meta_t m) { apply {} }
 control Emit(packet_out p, in headers_t h) { apply { p.emit(h); } }
-V1Switch(Parse(), Verify(), Ingress(), Egress(), Update(), Emit()) main;
+V1Switch(Parse(), Verify(), Rank(), Leave(), Update(), Emit()) main;
 ";
 
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 2);

@@ -1,6 +1,6 @@
 //! `tributary testbed`: networks of P4 programs in virtual time and in network namespaces.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -150,9 +150,9 @@ fn packets_travel_between_namespaces() {
     let copy = Copy::new();
     copy.replace("net.toml", "entries = \"s1.stf\"", "");
     let net = copy.path("net.toml").display().to_string();
-    let exec = REACH_H2.replace("timeout 20", "timeout 2");
+    let exec = format!("{} || exit 9", REACH_H2.replace("timeout 20", "timeout 2"));
     let output = tributary(&["testbed", &net, "--exec", &exec]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(9), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -207,7 +207,9 @@ impl Running {
                 break;
             }
         }
-        Self { child, said }
+        let running = Self { child, said };
+        assert_eq!(running.said.last().map(String::as_str), Some("end with Ctrl-C"));
+        running
     }
 
     /// Processes of the switches.
@@ -231,12 +233,26 @@ impl Running {
     /// Waits for its end. Returns its status and standard error.
     fn end(mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + Duration::from_secs(60);
-        while self.child.try_wait().unwrap().is_none() {
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
             assert!(Instant::now() < deadline, "it does not end");
             std::thread::sleep(Duration::from_millis(20));
+        };
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        (status.code(), errors)
+    }
+}
+
+impl Drop for Running {
+    /// A test that fails leaves no network.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            signal(self.child.id().cast_signed(), Signal::SIGTERM);
+            self.child.wait().ok();
         }
-        let output = self.child.wait_with_output().unwrap();
-        (output.status.code(), text(&output.stderr))
     }
 }
 

@@ -31,7 +31,8 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
         return dump::run(&given, pass, style);
     }
     // One that the user gives stays.
-    let known = |name: &str| given.defines.iter().any(|define| define.starts_with(name));
+    let known =
+        |name: &str| given.defines.iter().any(|define| define.split('=').next() == Some(name));
     let define = args.target.and_then(target_macro);
     let define = define.filter(|(name, _)| !known(name));
     given.defines.extend(define.map(|(name, value)| format!("{name}={value}")));

@@ -147,6 +147,7 @@ impl Machine<'_, '_> {
                     called.is_some_and(|called| called.type_name == "MathUnit")
                 });
                 match (unit, call.args.as_slice()) {
+                    (Some(_), _) if guard == 0 => Ok(()),
                     (Some(id), [Arg::In(operand), Arg::Out(Place::Field(to), ty)]) => {
                         let operand = Box::new(self.value(operand, guard)?);
                         self.used.units.push(id);

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::sync::OnceLock;
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -49,6 +50,9 @@ pub enum PrivilegeError {
     },
 }
 
+/// Set when this process has entered a user namespace.
+static ENTERED: OnceLock<()> = OnceLock::new();
+
 /// Gives this process the privileges to build testbeds, if it lacks them, by making it root in new
 /// user and mount namespaces. Its user in the file system and its network namespace do not change,
 /// so it keeps its access to both.
@@ -60,7 +64,7 @@ pub enum PrivilegeError {
 pub fn enter_user_namespace_if_needed() -> Result<Privilege, PrivilegeError> {
     let system = |what| move |source| PrivilegeError::System { what, source };
     if has_rights().map_err(system("read the capabilities"))? {
-        return Ok(Privilege::Own);
+        return Ok(ENTERED.get().map_or(Privilege::Own, |()| Privilege::UserNamespace));
     }
     let threads = fs::read_dir("/proc/self/task").map_err(system("count threads"))?.count();
     if threads != 1 {
@@ -80,6 +84,7 @@ pub fn enter_user_namespace_if_needed() -> Result<Privilege, PrivilegeError> {
     mount(None::<&str>, "/", None::<&str>, MsFlags::MS_REC | MsFlags::MS_PRIVATE, None::<&str>)
         .map_err(|error| PrivilegeError::Powerless(error.into()))?;
     Namespace::new().map_err(PrivilegeError::Powerless)?;
+    ENTERED.get_or_init(|| ());
     Ok(Privilege::UserNamespace)
 }
 

@@ -104,6 +104,10 @@ impl Network {
         if let Some(entries) = entries {
             configure_with(&mut memory, entries, &mut switch, self.now_us)?;
         }
+        switch.check_ports().map_err(|refusal| Failure {
+            place: None,
+            reason: format!("switch {name}: {refusal}"),
+        })?;
         self.nodes.push(Node { name: name.to_owned(), switch, memory });
         Ok(())
     }

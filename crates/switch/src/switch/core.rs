@@ -97,7 +97,7 @@ impl Core {
     /// A core without a program, which drops all packets.
     pub(crate) fn new(number: u16, config: SwitchConfig) -> Self {
         let mut queues = Queues::new(&config);
-        queues.set_internal(config.internal_ports(Architecture::V1model).collect());
+        queues.set_internal(&config.internal_ports(Architecture::V1model).collect::<Vec<_>>());
         Self {
             queues,
             config,
@@ -151,8 +151,8 @@ impl Core {
             + self.recirculating.drain(..).count()
             + self.outgoing.drain(..).count();
         self.statistics.replaced += under_way as u64;
-        let internal = self.config.internal_ports(forwarding.architecture());
-        self.queues.set_internal(internal.collect());
+        let internal: Vec<_> = self.config.internal_ports(forwarding.architecture()).collect();
+        self.queues.set_internal(&internal);
         // Slots fit one pipeline only.
         self.pool = Pool::default();
         self.digests.clear();
@@ -217,7 +217,8 @@ impl Core {
     /// Puts a port of a TNA program into loopback mode, also for later programs.
     pub(super) fn set_loopback(&mut self, port: u16) {
         self.config.tofino.loopback.insert(port);
-        self.queues.set_internal(self.config.internal_ports(self.architecture()).collect());
+        let internal: Vec<_> = self.config.internal_ports(self.architecture()).collect();
+        self.queues.set_internal(&internal);
         for forwarding in self.active.iter_mut().chain(&mut self.saved) {
             forwarding.pipeline_mut().set_loopback(port);
         }
@@ -511,7 +512,11 @@ impl Core {
                 Original::Packet(packet) => {
                     let mut copy = self.pool.take(active.pipeline());
                     copy.packet.copy_from(packet);
-                    copy.trace = trace::copied(tracing, trace, why, to);
+                    copy.trace = trace::copied(tracing, trace, why, *replica);
+                    if origin.deflected {
+                        let what = What::Deflected { from: replica.port, to: to.port };
+                        trace::record(tracing, copy.trace, || what);
+                    }
                     Held::Own(copy)
                 }
             };

@@ -417,6 +417,18 @@ pub(crate) fn copied(
     tracing.as_mut()?.copy(of?, why, to)
 }
 
+/// Records a step of a traced packet.
+#[inline]
+pub(crate) fn record(
+    tracing: &mut Option<Box<Tracing>>,
+    of: Option<Traced>,
+    what: impl FnOnce() -> What,
+) {
+    if let (Some(of), Some(tracing)) = (of, tracing) {
+        tracing.push(of, what());
+    }
+}
+
 /// Records that a copy was not made.
 pub(crate) fn lost(
     tracing: &mut Option<Box<Tracing>>,
@@ -425,9 +437,7 @@ pub(crate) fn lost(
     port: Option<u16>,
     reason: Loss,
 ) {
-    if let (Some(tracing), Some(of)) = (tracing, of) {
-        tracing.push(of, What::Lost { why, port, reason });
-    }
+    record(tracing, of, || What::Lost { why, port, reason });
 }
 
 /// Runs ingress of a traced packet.

@@ -164,7 +164,7 @@ fn packets_recirculate_through_a_port() {
 fn ports_in_loopback_mode_have_no_cable_and_send_to_themselves() {
     let tofino = TofinoConfig { loopback: [9].into(), ..TofinoConfig::default() };
     let mut switch = switch(COPIES, SwitchConfig { tofino, ..SwitchConfig::default() });
-    switch.set_loopback(10);
+    switch.set_loopback(10).unwrap();
     switch.receive(0, 1, &copy(0, 9, 3));
     assert!(switch.has_pending() && transmit(&mut switch, 0, 3).is_none());
     settle(&mut switch);
@@ -178,6 +178,19 @@ fn ports_in_loopback_mode_have_no_cable_and_send_to_themselves() {
     switch.run_pending(0, 3);
     assert_eq!(&transmit(&mut switch, 0, 3).unwrap()[6..8], [0, 10]);
     assert_eq!(switch.statistics().no_such_port, 0);
+}
+
+#[test]
+fn a_loopback_port_is_neither_the_controllers_nor_one_with_a_cable() {
+    let cabled = SwitchConfig { ports: [1, 10].into(), ..SwitchConfig::default() };
+    let mut switch = switch(COPIES, cabled);
+    assert!(switch.set_loopback(192).unwrap_err().contains("port 192 is the controller's"));
+    assert!(switch.set_loopback(512).unwrap_err().contains("port 512 does not exist"));
+    switch.set_loopback(9).unwrap();
+    switch.check_ports().unwrap();
+    switch.set_loopback(10).unwrap();
+    let refusal = switch.check_ports().unwrap_err().to_string();
+    assert!(refusal.contains("port 10 has a cable"), "{refusal}");
 }
 
 #[test]

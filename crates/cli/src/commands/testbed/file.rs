@@ -217,16 +217,23 @@ impl Reader<'_> {
             let problem = format!("`{}` and `{}` have the same `mac`", other.name, host.name);
             return Err(table.place_of("mac").fault(problem, "give each host a `mac` of its own"));
         }
-        let given = |host: &Host| host.ip.map(|(ip, _)| ip);
-        if let Some(other) =
-            others.iter().find(|other| host.ip.is_some() && given(other) == given(&host))
-        {
+        let same = |other: &&Host| matches!((other.ip, host.ip), (Some(a), Some(b)) if a.0 == b.0);
+        if let Some(other) = others.iter().find(same) {
             let problem = format!("`{}` and `{}` have the same `ip`", other.name, host.name);
             return Err(table.place_of("ip").fault(problem, "give each host an `ip` of its own"));
         }
-        if let (Some(_), None) = (host.gateway, host.ip) {
-            let problem = format!("`{}` has a `gateway` but no `ip`", host.name);
-            return Err(table.place_of("gateway").fault(problem, "add `ip = \"10.0.0.1/24\"`"));
+        let place = table.place_of("gateway");
+        match (host.gateway, host.ip) {
+            (Some(_), None) => {
+                let problem = format!("`{}` has a `gateway` but no `ip`", host.name);
+                return Err(place.fault(problem, "add `ip = \"10.0.0.1/24\"`"));
+            }
+            (Some(gateway), Some((ip, prefix))) if !neighbours(gateway, ip, prefix) => {
+                let problem = format!("gateway {gateway} is no neighbour of {ip}/{prefix}");
+                let fix = "name another address with the same prefix, or change `ip`";
+                return Err(place.fault(problem, fix));
+            }
+            _ => {}
         }
         self.net.hosts.push(host);
         Ok(())
@@ -353,6 +360,13 @@ fn ip(item: &Item<'_>) -> Result<(Ipv4Addr, u8), Error> {
     })
 }
 
+/// Whether two addresses have a prefix in common, but are not the same.
+fn neighbours(a: Ipv4Addr, b: Ipv4Addr, prefix: u8) -> bool {
+    let rest = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
+    let (a, b) = (a.to_bits(), b.to_bits());
+    a != b && a | rest == b | rest
+}
+
 fn unicast(text: &str) -> Option<Ipv4Addr> {
     let address: Ipv4Addr = text.parse().ok()?;
     let one = !(address.is_unspecified() || address.is_multicast() || address.is_broadcast());
@@ -398,7 +412,7 @@ mod tests {
     }
 
     /// Text of a file, in which `@` marks the position of the error, and what the error says.
-    const WRONG: [(&str, &str); 23] = [
+    const WRONG: [(&str, &str); 25] = [
         ("@colour = 3\n", "unknown key `colour` in the network file; the keys there are"),
         ("@[[switch]]\np4 = \"router.p4\"\n", "switch 1 has no `name`; add `name = \"s1\"`"),
         ("@[[switch]]\nname = \"s1\"\n", "switch 1 has no `p4`; add `p4 = \"router.p4\"`"),
@@ -411,6 +425,14 @@ mod tests {
         ("[[host]]\nname = \"h\"\nip = @\"224.0.0.1/8\"\n", "not the IPv4 address of one"),
         ("[[host]]\nname = \"h\"\nmac = @\"01:00:00:00:00:01\"\n", "not the Ethernet address"),
         ("[[host]]\nname = \"h\"\ngateway = @\"10.0.0.9\"\n", "`gateway` but no `ip`; add"),
+        (
+            "[[host]]\nname = \"h\"\nip = \"10.0.0.1/24\"\ngateway = @\"10.0.1.2\"\n",
+            "gateway 10.0.1.2 is no neighbour of 10.0.0.1/24; name another",
+        ),
+        (
+            "[[host]]\nname = \"h\"\nip = \"10.0.0.1/24\"\ngateway = @\"10.0.0.1\"\n",
+            "gateway 10.0.0.1 is no neighbour",
+        ),
         (
             "[[host]]\nname = \"h\"\n[[host]]\nname = \"g\"\nmac = @\"02:00:00:00:00:01\"\n",
             "`h` and `g` have the same `mac`",

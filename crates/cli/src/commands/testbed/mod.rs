@@ -22,8 +22,8 @@ pub(crate) struct TestbedArgs {
     /// Run this packet test in virtual time, within this process and without root.
     #[arg(long, value_name = "TEST.stf")]
     test: Option<PathBuf>,
-    /// Run a command in a host and end with its status; repeat for commands one after the other.
-    #[arg(long, value_name = "HOST:COMMAND", conflicts_with = "test")]
+    /// Run a command in a host or switch, and end with its status; repeat for more, one after the other.
+    #[arg(long, value_name = "NODE:COMMAND", conflicts_with = "test")]
     exec: Vec<Exec>,
 }
 

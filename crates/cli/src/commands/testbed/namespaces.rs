@@ -1,5 +1,8 @@
 //! A network in network namespaces of this machine, in real time.
 
+use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::str::FromStr;
@@ -41,7 +44,7 @@ impl FromStr for Exec {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (node, command) = text.split_once(':').unwrap_or_default();
         if node.is_empty() || command.trim().is_empty() {
-            return Err("write HOST:COMMAND, such as 'h1:ping -c 3 10.0.0.2'");
+            return Err("write NODE:COMMAND, such as 'h1:ping -c 3 10.0.0.2'");
         }
         Ok(Self { node: node.to_owned(), command: command.to_owned() })
     }
@@ -111,20 +114,22 @@ impl Running {
     /// The command line of a switch.
     fn command(&self, program: &Path, net: &Net, number: usize, switch: &SwitchNode) -> Command {
         let mut command = Command::new(program);
-        command.arg("switch").arg(&switch.p4);
-        for define in &switch.defines {
-            command.args(["-D", define]);
-        }
-        for directory in &switch.include {
-            command.arg("-I").arg(directory);
-        }
+        // Joined to their options, since values of the file may begin with `-`.
+        let joined = |option: &str, value: &OsStr| {
+            let mut argument = OsString::from(option);
+            argument.push(value);
+            argument
+        };
+        command.arg("switch").arg(joined("--name=", switch.name.as_ref()));
+        command.args(switch.defines.iter().map(|define| joined("-D", define.as_ref())));
+        command.args(switch.include.iter().map(|dir| joined("-I", dir.as_ref())));
         for port in net.ports(number).into_keys() {
             command.arg("--port").arg(format!("{port}@port{port}"));
         }
         if let Some(entries) = &switch.entries {
-            command.arg("--entries").arg(entries);
+            command.arg(joined("--entries=", entries.as_ref()));
         }
-        command.args(["--name", &switch.name, "--p4runtime"]).arg(self.address(switch));
+        command.arg("--p4runtime").arg(self.address(switch)).arg("--").arg(&switch.p4);
         command
     }
 
@@ -137,8 +142,8 @@ impl Running {
     }
 
     fn wait_until_ready(&self, stop: &AtomicBool) -> Result<()> {
-        let deadline = Instant::now() + START;
         for switch in &self.switches {
+            let deadline = Instant::now() + START;
             while !switch.output(Stream::Out).contains(READY) {
                 self.check()?;
                 ensure!(!stop.load(Ordering::Relaxed), "interrupted while the switches started");
@@ -215,7 +220,8 @@ fn told(name: &str) -> Output {
     let name = name.to_owned();
     Output::Lines(Arc::new(move |stream, line| {
         if stream == Stream::Err && !line.starts_with("error: ") {
-            eprintln!("{name}: {line}");
+            // A reader that has gone must not end the network.
+            writeln!(std::io::stderr(), "{name}: {line}").ok();
         }
     }))
 }
@@ -226,8 +232,10 @@ fn interface(host: &Host) -> String {
     format!("eth0 {}{ip}", mac.join(":"))
 }
 
+/// The status that a shell gives: of a command that a signal ended, 128 and the signal's number.
 fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    let code = code.and_then(|code| u8::try_from(code).ok());
     code.map_or(ExitCode::FAILURE, ExitCode::from)
 }
 

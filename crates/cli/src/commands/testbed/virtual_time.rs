@@ -83,9 +83,9 @@ fn placed(error: &Diagnostic) -> anyhow::Error {
 
 /// A failure at its position in a file.
 pub(crate) fn placed_failure(path: Option<&Path>, failure: &Failure) -> anyhow::Error {
-    let file = path.map_or_else(String::new, |path| path.display().to_string());
-    match failure.place {
-        Some(_) => anyhow!("{file}:{failure}"),
-        None => anyhow!("{file}: {failure}"),
+    match (path.map(Path::display), failure.place) {
+        (Some(file), Some(_)) => anyhow!("{file}:{failure}"),
+        (Some(file), None) => anyhow!("{file}: {failure}"),
+        (None, _) => anyhow!("{failure}"),
     }
 }

@@ -19,7 +19,8 @@ impl Run<'_> {
                 forwarding.set_exclusion(*id, ports.iter().copied());
             }
             DriverCommand::Loopback { ports } => {
-                ports.iter().for_each(|&port| self.switch.set_loopback(port));
+                let mut all = ports.iter().map(|&port| self.switch.set_loopback(port));
+                return all.find(Result::is_err).unwrap_or(Ok(())).map_err(|e| place.failure(e));
             }
             DriverCommand::Deflection { port } => self.switch.set_deflection(*port),
             DriverCommand::Link { port, up } => {

@@ -27,7 +27,7 @@ impl Core {
             if !self.has_pending() {
                 break;
             }
-            // Each in turn, so that none waits for a packet that walks on through another.
+            // Each port in turn, so that a packet that always returns to one does not keep the others waiting.
             let mut last = None;
             while let Some(port) = self.waiting_after(last) {
                 self.step_internal(now_us, port, &mut frame);

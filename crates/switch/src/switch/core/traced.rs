@@ -36,9 +36,7 @@ impl Core {
     /// Records a step of a traced packet.
     #[inline]
     pub(super) fn record(&mut self, trace: Option<Traced>, what: impl FnOnce() -> What) {
-        if let (Some(of), Some(tracing)) = (trace, &mut self.tracing) {
-            tracing.push(of, what());
-        }
+        trace::record(&mut self.tracing, trace, what);
     }
 
     pub(super) fn record_copy(
