@@ -93,7 +93,9 @@ fn numbers<const N: usize>(
         };
         let value = text.replace('_', "").parse().ok().filter(|value: &i64| *value >= 0);
         let value = value.ok_or_else(|| Error::input(format!("{name}={text}: write a number")))?;
-        values[at] = Some(value);
+        if values[at].replace(value).is_some() {
+            return Err(Error::input(format!("`{name}` is given twice; leave one out")));
+        }
     }
     Ok(values)
 }
@@ -210,7 +212,7 @@ async fn direct_counter(
         let one = DirectCounterEntry { table_entry: Some(at), data };
         wrap(entity::Entity::DirectCounterEntry(one))
     };
-    let found = session.read(one(at, None)).await?;
+    let found = session.read(one(at.clone(), None)).await?;
     let found = found.into_iter().filter_map(|one| match one.entity {
         Some(entity::Entity::DirectCounterEntry(one)) => {
             Some((one.table_entry?, one.data.unwrap_or_default()))
@@ -223,6 +225,7 @@ async fn direct_counter(
             [word] if word == "reset" => [Some(0), Some(0)],
             rest => numbers("counter", COUNTS, rest)?,
         };
+        known(&names, table, &at, found.len())?;
         let new = found.iter().map(|(at, old)| one(at.clone(), Some(changed(*old, given))));
         let written = session.write(update::Type::Modify, new.collect()).await?;
         return Ok(wrote(written, format!("changed: counters of {written} entries")));
@@ -240,6 +243,19 @@ async fn direct_counter(
         }));
     }
     Ok(Report::new(Value::Array(json)).rows(rows))
+}
+
+/// Refuses to write to an entry that the table does not have. `found` is the number of entries at that place.
+fn known(names: &Names, table: &Table, at: &TableEntry, found: usize) -> Result<(), Error> {
+    let is_all = at.r#match.is_empty() && at.priority == 0 && !at.is_default_action;
+    if is_all || found > 0 {
+        return Ok(());
+    }
+    Err(Error::input(format!(
+        "table `{}` has no entry `{}` to write to; `dump {0}` lists its entries",
+        table.alias(),
+        entry_text(names, at)
+    )))
 }
 
 /// The keys of an entry.
@@ -347,7 +363,7 @@ async fn direct_meter(
         let one = DirectMeterEntry { table_entry: Some(at), config, ..DirectMeterEntry::default() };
         wrap(entity::Entity::DirectMeterEntry(one))
     };
-    let found = session.read(one(at, None)).await?;
+    let found = session.read(one(at.clone(), None)).await?;
     let found = found.into_iter().filter_map(|one| match one.entity {
         Some(entity::Entity::DirectMeterEntry(one)) => Some((one.table_entry?, one.config)),
         _ => None,
@@ -355,6 +371,7 @@ async fn direct_meter(
     let found: Vec<(TableEntry, Option<MeterConfig>)> = found.collect();
     if !rest.is_empty() {
         let config = config(rest)?;
+        known(&names, table, &at, found.len())?;
         let new = found.iter().map(|(at, _)| one(at.clone(), config)).collect();
         let written = session.write(update::Type::Modify, new).await?;
         return Ok(wrote(written, format!("changed: meters of {written} entries")));
@@ -367,6 +384,25 @@ async fn direct_meter(
         json.push(json!({ "entry": entry_text(&names, at), "rates": rates }));
     }
     Ok(Report::new(Value::Array(json)).rows(rows))
+}
+
+/// The rates of indexed meters as commands, for `save`.
+pub(super) async fn save_meters(session: &Session) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    for meter in session.names().all::<Meter>() {
+        let all = MeterEntry { meter_id: meter.id(), ..MeterEntry::default() };
+        for one in session.read(wrap(entity::Entity::MeterEntry(all))).await? {
+            let Some(entity::Entity::MeterEntry(MeterEntry { index, config, .. })) = one.entity
+            else {
+                continue;
+            };
+            if let (Some(index), Some(config)) = (index, config) {
+                let rates = text::rates(Some(&config));
+                lines.push(format!("meter {} {} {rates}", meter.alias(), index.index));
+            }
+        }
+    }
+    Ok(lines)
 }
 
 /// What a meter counts: `bytes` or `packets`.
