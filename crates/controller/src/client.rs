@@ -494,7 +494,11 @@ impl Client {
         });
         let mut responses = self.rpc.clone().read(request).await.map_err(failed)?.into_inner();
         let mut found = Vec::new();
-        while let Some(response) = responses.message().await.map_err(failed)? {
+        let limit = self.config.request_timeout;
+        let late = |_| self.config.lost(format!("no answer to a read in {limit:?}"));
+        loop {
+            let response = tokio::time::timeout(limit, responses.message()).await.map_err(late)?;
+            let Some(response) = response.map_err(failed)? else { break };
             found.extend(response.entities);
         }
         Ok(found)

@@ -212,7 +212,8 @@ async fn direct_counter(
         let one = DirectCounterEntry { table_entry: Some(at), data };
         wrap(entity::Entity::DirectCounterEntry(one))
     };
-    let found = session.read(one(at.clone(), None)).await?;
+    check_known(session, table, &at).await?;
+    let found = session.read(one(at, None)).await?;
     let found = found.into_iter().filter_map(|one| match one.entity {
         Some(entity::Entity::DirectCounterEntry(one)) => {
             Some((one.table_entry?, one.data.unwrap_or_default()))
@@ -225,7 +226,6 @@ async fn direct_counter(
             [word] if word == "reset" => [Some(0), Some(0)],
             rest => numbers("counter", COUNTS, rest)?,
         };
-        known(&names, table, &at, found.len())?;
         let new = found.iter().map(|(at, old)| one(at.clone(), Some(changed(*old, given))));
         let written = session.write(update::Type::Modify, new.collect()).await?;
         return Ok(wrote(written, format!("changed: counters of {written} entries")));
@@ -245,17 +245,20 @@ async fn direct_counter(
     Ok(Report::new(Value::Array(json)).rows(rows))
 }
 
-/// Refuses to write to an entry that the table does not have. `found` is the number of entries at that place.
-fn known(names: &Names, table: &Table, at: &TableEntry, found: usize) -> Result<(), Error> {
-    let is_all = at.r#match.is_empty() && at.priority == 0 && !at.is_default_action;
-    if is_all || found > 0 {
+/// Refuses an entry that the table does not have.
+async fn check_known(session: &Session, table: &Table, at: &TableEntry) -> Result<(), Error> {
+    let is_all = at.r#match.is_empty() && at.priority == 0;
+    if is_all || at.is_default_action {
         return Ok(());
     }
-    Err(Error::input(format!(
-        "table `{}` has no entry `{}` to write to; `dump {0}` lists its entries",
-        table.alias(),
-        entry_text(names, at)
-    )))
+    if session.read(wrap(entity::Entity::TableEntry(at.clone()))).await?.is_empty() {
+        return Err(Error::input(format!(
+            "table `{0}` has no entry `{1}`; `dump {0}` lists its entries",
+            table.alias(),
+            entry_text(session.names(), at)
+        )));
+    }
+    Ok(())
 }
 
 /// The keys of an entry.
@@ -363,7 +366,8 @@ async fn direct_meter(
         let one = DirectMeterEntry { table_entry: Some(at), config, ..DirectMeterEntry::default() };
         wrap(entity::Entity::DirectMeterEntry(one))
     };
-    let found = session.read(one(at.clone(), None)).await?;
+    check_known(session, table, &at).await?;
+    let found = session.read(one(at, None)).await?;
     let found = found.into_iter().filter_map(|one| match one.entity {
         Some(entity::Entity::DirectMeterEntry(one)) => Some((one.table_entry?, one.config)),
         _ => None,
@@ -371,7 +375,6 @@ async fn direct_meter(
     let found: Vec<(TableEntry, Option<MeterConfig>)> = found.collect();
     if !rest.is_empty() {
         let config = config(rest)?;
-        known(&names, table, &at, found.len())?;
         let new = found.iter().map(|(at, _)| one(at.clone(), config)).collect();
         let written = session.write(update::Type::Modify, new).await?;
         return Ok(wrote(written, format!("changed: meters of {written} entries")));

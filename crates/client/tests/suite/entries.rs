@@ -213,14 +213,14 @@ fn another_primary_controller_is_named() {
     for _ in 0..3 {
         device.run("default exact_table reset");
     }
-    let mut next = device.other(8, None);
+    let mut next = device.other(9, None);
     next.keep();
     device
         .tokio
         .block_on(tributary_client::run(&mut next, &words, std::future::pending(), &mut print))
         .unwrap();
     let said = device.fail("default exact_table reset");
-    assert!(said.contains("ours is 8"), "{said}");
+    assert!(said.contains("(election ID 9, ours is 8)"), "{said}");
     // Each role has a primary controller of its own.
     device.session = device.other(1, Some("guest"));
     device.run("default exact_table reset");

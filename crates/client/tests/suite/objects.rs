@@ -52,7 +52,11 @@ fn counters_are_read_written_and_reset() {
     );
     assert!(device.fail("counter seen x").contains("`x` is not an index"));
     assert!(device.fail("counter sen").contains("did you mean `seen`?"));
-    for line in ["counter exact_table a=1 b=3 reset", "counter exact_table a=1 b=3 packets=1"] {
+    for line in [
+        "counter exact_table a=1 b=3 reset",
+        "counter exact_table a=1 b=3 packets=1",
+        "counter exact_table a=1 b=3",
+    ] {
         let said = device.fail(line);
         assert!(said.contains("table `exact_table` has no entry `a=1 b=3`"), "{line}: {said}");
     }
@@ -168,7 +172,7 @@ fn a_command_that_listens_ends_when_it_is_stopped() {
     let mut device = Device::new(Some(STRUCTS));
     for line in ["digests", "packets"] {
         let words = tributary_client::words::split(line).unwrap();
-        let stop = tokio::time::sleep(Duration::from_millis(50));
+        let stop = async { tokio::time::sleep(Duration::from_millis(50)).await };
         let run =
             async { tributary_client::run(&mut device.session, &words, stop, &mut |_| {}).await };
         device.tokio.block_on(run).unwrap();
