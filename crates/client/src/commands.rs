@@ -20,7 +20,8 @@ pub struct Command {
 }
 
 const VALUES: &str = "Values: decimal, 0x, 0b, addresses of Ethernet, IPv4 and IPv6, and names of translated types.\n\
-    Keys: VALUE (exact, optional), VALUE/LENGTH (lpm, ternary), VALUE&&&MASK or VALUE/MASK (ternary), LOW..HIGH (range).\n\
+    Keys: VALUE (exact, optional), VALUE/LENGTH (lpm, ternary), VALUE&&&MASK or VALUE/MASK (ternary),\n\
+    LOW..HIGH (range).\n\
     A key that is left out, or is `*`, matches all values. Parameters can be given in their order without names, and\n\
     actions as calls: forward(port=1, mac=2).\n\
     In tables with an action profile, the action can be member=ID, group=ID, or several actions with `and` between\n\
@@ -51,8 +52,11 @@ pub const COMMANDS: &[Command] = &[
     Command {
         name: "save",
         usage: &["[TABLE...]"],
-        about: "print entries, members and groups as commands",
-        notes: "To restore them, feed the lines to `tributary p4runtime`. Values of counters and registers are not saved.",
+        about: "print entries, members, groups and rates as commands",
+        notes: "To restore them, feed the lines to `tributary p4runtime`. Without names, it saves the entries and default\n\
+            actions of all tables, action profiles, rates of meters, value sets, multicast groups and clone sessions.\n\
+            With names, it saves only the entries, default actions and rates of these tables.\n\
+            Not saved: values of counters and registers, constant entries, settings of digests, and the program.",
     },
     Command {
         name: "add",
@@ -182,8 +186,8 @@ pub const COMMANDS: &[Command] = &[
         name: "pipeline",
         usage: &["", "get [FILE]", "set PROGRAM.p4 [NAME=VALUE...]", "set DEVICE_CONFIG P4INFO"],
         about: "show, read or set the program of the switch",
-        notes: "Setting it deletes all entries. The embedded switch takes P4 source, with NAME=VALUE for the preprocessor; other\n\
-            switches take the files of their compilers.",
+        notes: "Setting it deletes all entries. The embedded switch takes P4 source, with NAME=VALUE for the preprocessor;\n\
+            other switches take the files of their compilers. With FILE, `get` writes all bytes as they are.",
     },
     Command { name: "info", usage: &[""], about: "print the P4Info", notes: "" },
     Command {
@@ -192,8 +196,20 @@ pub const COMMANDS: &[Command] = &[
         about: "explain the commands, or one",
         notes: "",
     },
-    Command { name: "exit", usage: &[""], about: "leave the shell, as Ctrl-D does", notes: "" },
+    Command {
+        name: "exit",
+        usage: &[""],
+        about: "leave the shell, as Ctrl-D does, or end a script",
+        notes: "",
+    },
+    Command { name: "quit", usage: &[""], about: "the same as `exit`", notes: "" },
 ];
+
+/// Whether a command ends a shell or a script.
+#[must_use]
+pub fn is_exit(words: &[String]) -> bool {
+    words.first().is_some_and(|word| word == "exit" || word == "quit")
+}
 
 /// The command with this name.
 ///

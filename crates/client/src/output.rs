@@ -117,7 +117,10 @@ impl Report {
     #[must_use]
     pub fn text(&self, columns: Option<u16>) -> String {
         let text = |block: &Block| match block {
-            Block::Text(text) => text.trim_end_matches('\n').to_owned(),
+            Block::Text(text) => {
+                let lines = text.trim_end_matches('\n').split('\n').map(printable);
+                lines.collect::<Vec<String>>().join("\n")
+            }
             Block::Rows(rows) => rows.text(columns),
         };
         self.blocks.iter().map(text).collect::<Vec<String>>().join("\n")
@@ -145,5 +148,11 @@ mod tests {
         assert!(!text.contains('\u{1b}'), "{text}");
         assert!(report.text(Some(0)).contains("a long text in a cell"), "an unknown width");
         assert!(Report::default().is_empty());
+    }
+
+    #[test]
+    fn lines_from_a_switch_cannot_control_the_terminal() {
+        let report = Report::default().line("a\tb \u{1b}]0;title\u{7}\n\nlast\n");
+        assert_eq!(report.text(None), "a\tb \\u{1b}]0;title\\u{7}\n\nlast");
     }
 }

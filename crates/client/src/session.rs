@@ -81,7 +81,7 @@ impl Session {
     }
 
     /// Becomes primary. The previous command may have had the same election ID, and the switch takes a moment to notice
-    /// that it has left.
+    /// that it has left. The ID is the client's present one, which arbitration may have raised.
     async fn win(&mut self) -> Result<Stream, Error> {
         let deadline = Instant::now() + GRACE;
         loop {

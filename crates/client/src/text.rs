@@ -10,8 +10,9 @@ use tributary_p4runtime::p4::v1::{
 };
 
 use crate::names::{Field, Names, Object};
+use crate::value::{Format, Type};
 use crate::words::quote;
-use crate::{data, entry};
+use crate::{data, entry, value};
 
 /// Writes an entity in one line: the command that made it, without its verb.
 #[must_use]
@@ -124,7 +125,9 @@ pub(crate) fn replicas(names: &Names, replicas: &[Replica]) -> String {
 pub(crate) fn one_replica(names: &Names, one: &Replica) -> String {
     let port = match &one.port_kind {
         Some(replica::PortKind::Port(port)) => quote(&names.port().show(port)),
-        Some(replica::PortKind::EgressPort(port)) => port.to_string(),
+        Some(replica::PortKind::EgressPort(port)) => {
+            value::show(&port.to_be_bytes(), Type::Bits(32), Format::Number)
+        }
         None => "?".to_owned(),
     };
     match one.instance {

@@ -4,6 +4,8 @@
 //! commas separate words, too, except within quotation marks and braces. The arrows `->`, `=>` and `→` are
 //! left out.
 
+use tributary_base::printable;
+
 use crate::Error;
 
 /// Splits a line into words. A `#` at the beginning of a word starts a comment.
@@ -90,28 +92,52 @@ impl Words {
         while let Some(c) = chars.next() {
             match c {
                 c if c == mark => return Ok(()),
-                '\\' if mark == '"' => self.word.extend(chars.next()),
+                '\\' if mark == '"' => self.escaped(chars)?,
                 c => self.word.push(c),
             }
         }
         Err(Error::input(format!("a quotation mark is not closed; add {mark}")))
     }
+
+    /// The character behind a backslash: `\n`, `\r`, `\t`, `\u{1b}`, or any other one for itself.
+    fn escaped(&mut self, chars: &mut std::str::Chars<'_>) -> Result<(), Error> {
+        let c = match chars.next() {
+            Some('n') => '\n',
+            Some('r') => '\r',
+            Some('t') => '\t',
+            Some('u') if chars.as_str().starts_with('{') => {
+                let digits: String = chars.by_ref().take_while(|&c| c != '}').skip(1).collect();
+                let code = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32);
+                code.ok_or_else(|| {
+                    Error::input(format!(
+                        "`\\u{{{digits}}}` is not a character; write its number in hexadecimal digits"
+                    ))
+                })?
+            }
+            Some(c) => c,
+            None => return Ok(()),
+        };
+        self.word.push(c);
+        Ok(())
+    }
 }
 
-/// Writes a text so that it is one word.
+/// Writes a text so that it is one word in one line. What a terminal would interpret is escaped.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let plain = |c: char| !c.is_whitespace() && !"\"'\\(),{}#".contains(c);
+    let is_plain = text.chars().all(plain) && printable(text) == text;
     let arrow = matches!(text, "->" | "=>" | "→");
-    if !text.is_empty() && !arrow && text.chars().all(plain) {
+    if !text.is_empty() && !arrow && is_plain {
         return text.to_owned();
     }
     let mut quoted = String::from("\"");
     for c in text.chars() {
-        if matches!(c, '"' | '\\') {
-            quoted.push('\\');
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' | '\r' | '\t' => quoted.extend(c.escape_default()),
+            c => quoted.push_str(&printable(c.encode_utf8(&mut [0; 4]))),
         }
-        quoted.push(c);
     }
     quoted + "\""
 }
@@ -148,6 +174,18 @@ mod tests {
     }
 
     #[test]
+    fn what_would_break_a_line_is_escaped() {
+        let name = "a\nb\t\"\u{1b}[0m\u{202e}";
+        assert_eq!(quote(name), "\"a\\nb\\t\\\"\\u{1b}[0m\\u{202e}\"");
+        assert_eq!(words(&quote(name)), [name]);
+        assert_eq!(quote("\u{7}"), "\"\\u{7}\"");
+        for line in ["\"\\u{}\"", "\"\\u{110000}\"", "\"\\u{12"] {
+            assert!(split(line).is_err(), "{line}");
+        }
+        assert_eq!(words("\"\\u\\q\""), ["uq"]);
+    }
+
+    #[test]
     fn what_is_not_closed_is_an_error() {
         for line in ["a \"b", "a 'b", "r {1", "r }"] {
             assert!(split(line).is_err(), "{line}");
@@ -157,8 +195,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_quoted_text_is_one_word(text in ".{0,12}", next in "[a-z]{1,3}") {
-            prop_assert_eq!(words(&format!("{} {next}", quote(&text))), [text, next]);
+        fn a_quoted_text_is_one_word(text in "(?s).{0,12}", next in "[a-z]{1,3}") {
+            let quoted = quote(&text);
+            prop_assert!(!quoted.contains('\n'), "{}", quoted);
+            prop_assert_eq!(words(&format!("{quoted} {next}")), [text, next]);
         }
     }
 }

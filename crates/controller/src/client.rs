@@ -274,18 +274,27 @@ impl Client {
         requests.send(self.arbitration()).await.map_err(closed)?;
         let responses = self.rpc.stream_channel(ReceiverStream::new(receiver)).await;
         let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
-        let mut stream = Stream { config: self.config.clone(), requests, responses };
+        let mut stream = self.stream(requests, responses);
         loop {
             match stream.next().await? {
                 Event::Primary => return Ok(stream),
                 Event::Vacant(highest) => {
                     self.election_id = highest.saturating_add(1);
+                    stream.election_id = self.election_id;
                     let closed = |_| self.config.lost("the stream closed");
                     stream.requests.send(self.arbitration()).await.map_err(closed)?;
                 }
                 Event::PacketIn(_) | Event::Complaint(_) => {}
             }
         }
+    }
+
+    fn stream(
+        &self,
+        requests: mpsc::Sender<StreamMessageRequest>,
+        responses: Streaming<StreamMessageResponse>,
+    ) -> Stream {
+        Stream { config: self.config.clone(), election_id: self.election_id, requests, responses }
     }
 
     /// Returns the primary controller of the switch, without bidding for it.
@@ -312,7 +321,7 @@ impl Client {
         requests.send(StreamMessageRequest { update: Some(update) }).await.map_err(closed)?;
         let responses = self.rpc.clone().stream_channel(ReceiverStream::new(receiver)).await;
         let responses = responses.map_err(|status| self.refused(&status))?.into_inner();
-        let mut stream = Stream { config: self.config.clone(), requests, responses };
+        let mut stream = self.stream(requests, responses);
         loop {
             match stream.next().await {
                 Ok(Event::Vacant(_)) => return Ok(Mastership::Vacant),
@@ -332,7 +341,7 @@ impl Client {
                 reason: self.config.reason(status),
             };
         }
-        stream_error(&self.config, status)
+        stream_error(&self.config, self.election_id, status)
     }
 
     /// Returns what the switch runs; `None` if it runs nothing. Works without being primary.
@@ -401,7 +410,7 @@ impl Client {
             Err(status) if status.code() == Code::PermissionDenied => Err(Error::NotPrimary {
                 switch: self.config.name.clone(),
                 primary: 0,
-                own: self.config.election_id,
+                own: self.election_id,
             }),
             Err(status) => Err(Error::PipelineRefused {
                 switch: self.config.name.clone(),
@@ -447,7 +456,7 @@ impl Client {
             true if status.code() == Code::PermissionDenied => Err(Error::NotPrimary {
                 switch: self.config.name.clone(),
                 primary: 0,
-                own: self.config.election_id,
+                own: self.election_id,
             }),
             true => Err(self.config.failed("writing entries", &status)),
         }
@@ -485,7 +494,11 @@ impl Client {
         });
         let mut responses = self.rpc.clone().read(request).await.map_err(failed)?.into_inner();
         let mut found = Vec::new();
-        while let Some(response) = responses.message().await.map_err(failed)? {
+        let limit = self.config.request_timeout;
+        let late = |_| self.config.lost(format!("no answer to a read in {limit:?}"));
+        loop {
+            let response = tokio::time::timeout(limit, responses.message()).await.map_err(late)?;
+            let Some(response) = response.map_err(failed)? else { break };
             found.extend(response.entities);
         }
         Ok(found)
@@ -540,6 +553,8 @@ fn details(status: &Status) -> Vec<p4::Error> {
 #[derive(Debug)]
 pub struct Stream {
     config: Arc<SwitchConfig>,
+    /// The client's election ID.
+    election_id: u128,
     requests: mpsc::Sender<StreamMessageRequest>,
     responses: Streaming<StreamMessageResponse>,
 }
@@ -591,7 +606,7 @@ impl Stream {
                     None => {}
                 },
                 Ok(None) => return Err(self.config.lost("the switch closed the stream")),
-                Err(status) => return Err(stream_error(&self.config, &status)),
+                Err(status) => return Err(stream_error(&self.config, self.election_id, &status)),
             }
         }
     }
@@ -607,7 +622,7 @@ impl Stream {
             _ => Err(Error::NotPrimary {
                 switch: self.config.name.clone(),
                 primary: highest,
-                own: self.config.election_id,
+                own: self.election_id,
             }),
         }
     }
@@ -648,12 +663,12 @@ impl PacketSender {
     }
 }
 
-fn stream_error(config: &SwitchConfig, status: &Status) -> Error {
+fn stream_error(config: &SwitchConfig, own: u128, status: &Status) -> Error {
     let switch = config.name.clone();
     match status.code() {
         // Switches use these codes if another controller has the election ID.
         Code::InvalidArgument | Code::AlreadyExists | Code::PermissionDenied => {
-            Error::NotPrimary { switch, primary: config.election_id, own: config.election_id }
+            Error::NotPrimary { switch, primary: own, own }
         }
         Code::NotFound => {
             Error::Device { switch, device: config.device_id, reason: reason(status) }

@@ -1,6 +1,7 @@
 //! `tributary p4runtime` with a switch in this process: single commands, and many in standard input.
 
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output, Stdio};
 
 use tributary_netio::memory;
@@ -104,7 +105,7 @@ fn a_script_is_carried_out_up_to_its_first_error() {
     // What is saved restores the same.
     let saved = device.run(&["save"]);
     assert!(saved.contains("add ipv4_lpm dst=10.0.0.0/8 forward port=1"), "{saved}");
-    let output = device.script(&["--json"], &format!("clear all\n{saved}exit\nnonsense\n"));
+    let output = device.script(&["--json"], &format!("clear all\n{saved}quit\nnonsense\n"));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines = text(&output.stdout);
     assert!(lines.lines().all(|line| line.starts_with('{')), "{lines}");
@@ -127,6 +128,31 @@ fn a_missing_switch_and_a_wrong_program_are_reported() {
     assert!(text(&output.stderr).contains('x'), "the errors are printed: {}", text(&output.stderr));
 }
 
+#[test]
+fn an_interrupted_script_stops_with_an_error() {
+    let device = Device::new(Some(ROUTER));
+    // While a command listens, and while the script waits for its next line.
+    for (lines, place) in
+        [("tables\npackets\ntables\n", "line 2"), ("packets seconds=0\ntables\n", "line 3")]
+    {
+        let mut command = tributary(&device.arguments(&[]));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut keys = child.stdin.take().unwrap();
+        keys.write_all(lines.as_bytes()).unwrap();
+        let mut said = [0; 1];
+        child.stdout.as_mut().unwrap().read_exact(&mut said).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let id = child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        drop(keys);
+        let line = failure(&["p4runtime"], &output);
+        assert!(line.starts_with(&format!("error: {place}: interrupted")), "{line}");
+        assert_eq!(text(&output.stdout).matches("ipv4_lpm").count(), 1);
+    }
+}
+
 /// With util-linux's `script`, which gives the shell a terminal.
 #[test]
 fn the_shell_completes_and_goes_on_after_errors() {
@@ -143,6 +169,7 @@ fn the_shell_completes_and_goes_on_after_errors() {
     let mut child = command.spawn().unwrap();
     let (mut keys, mut screen) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
     let mut said = Vec::new();
+    let history = device.directory.path().join("tributary/p4runtime.history");
     // What is typed before a prompt is lost.
     for (line, answer) in [
         ("", "Ctrl-D leaves"),
@@ -151,6 +178,11 @@ fn the_shell_completes_and_goes_on_after_errors() {
         ("dump ipv4_lpm\r", "│ 10.0.0.0/8 ┆ forward port=1 │"),
         ("exit\r", ""),
     ] {
+        if line == "exit\r" {
+            // Another shell ends first.
+            std::fs::create_dir_all(history.parent().unwrap()).unwrap();
+            std::fs::write(&history, "#V2\nlist registers\n").unwrap();
+        }
         keys.write_all(line.as_bytes()).unwrap();
         said.clear();
         let is_answered = |said: &[u8]| {
@@ -170,6 +202,8 @@ fn the_shell_completes_and_goes_on_after_errors() {
         assert!(text(&said).contains(answer), "{answer}: {}", text(&said));
     }
     assert!(child.wait().unwrap().success(), "{}", text(&said));
-    let history = device.directory.path().join("tributary/p4runtime.history");
-    assert!(std::fs::read_to_string(history).unwrap().contains("dump ipv4_lpm"));
+    let kept = std::fs::read_to_string(&history).unwrap();
+    assert!(kept.contains("list registers") && kept.contains("dump ipv4_lpm"), "{kept}");
+    let mode = std::fs::metadata(&history).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

@@ -93,7 +93,9 @@ fn numbers<const N: usize>(
         };
         let value = text.replace('_', "").parse().ok().filter(|value: &i64| *value >= 0);
         let value = value.ok_or_else(|| Error::input(format!("{name}={text}: write a number")))?;
-        values[at] = Some(value);
+        if values[at].replace(value).is_some() {
+            return Err(Error::input(format!("`{name}` is given twice; leave one out")));
+        }
     }
     Ok(values)
 }
@@ -210,6 +212,7 @@ async fn direct_counter(
         let one = DirectCounterEntry { table_entry: Some(at), data };
         wrap(entity::Entity::DirectCounterEntry(one))
     };
+    check_known(session, table, &at).await?;
     let found = session.read(one(at, None)).await?;
     let found = found.into_iter().filter_map(|one| match one.entity {
         Some(entity::Entity::DirectCounterEntry(one)) => {
@@ -240,6 +243,22 @@ async fn direct_counter(
         }));
     }
     Ok(Report::new(Value::Array(json)).rows(rows))
+}
+
+/// Refuses an entry that the table does not have.
+async fn check_known(session: &Session, table: &Table, at: &TableEntry) -> Result<(), Error> {
+    let is_all = at.r#match.is_empty() && at.priority == 0;
+    if is_all || at.is_default_action {
+        return Ok(());
+    }
+    if session.read(wrap(entity::Entity::TableEntry(at.clone()))).await?.is_empty() {
+        return Err(Error::input(format!(
+            "table `{0}` has no entry `{1}`; `dump {0}` lists its entries",
+            table.alias(),
+            entry_text(session.names(), at)
+        )));
+    }
+    Ok(())
 }
 
 /// The keys of an entry.
@@ -347,6 +366,7 @@ async fn direct_meter(
         let one = DirectMeterEntry { table_entry: Some(at), config, ..DirectMeterEntry::default() };
         wrap(entity::Entity::DirectMeterEntry(one))
     };
+    check_known(session, table, &at).await?;
     let found = session.read(one(at, None)).await?;
     let found = found.into_iter().filter_map(|one| match one.entity {
         Some(entity::Entity::DirectMeterEntry(one)) => Some((one.table_entry?, one.config)),
@@ -367,6 +387,25 @@ async fn direct_meter(
         json.push(json!({ "entry": entry_text(&names, at), "rates": rates }));
     }
     Ok(Report::new(Value::Array(json)).rows(rows))
+}
+
+/// The rates of indexed meters as commands, for `save`.
+pub(super) async fn save_meters(session: &Session) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    for meter in session.names().all::<Meter>() {
+        let all = MeterEntry { meter_id: meter.id(), ..MeterEntry::default() };
+        for one in session.read(wrap(entity::Entity::MeterEntry(all))).await? {
+            let Some(entity::Entity::MeterEntry(MeterEntry { index, config, .. })) = one.entity
+            else {
+                continue;
+            };
+            if let (Some(index), Some(config)) = (index, config) {
+                let rates = text::rates(Some(&config));
+                lines.push(format!("meter {} {} {rates}", meter.alias(), index.index));
+            }
+        }
+    }
+    Ok(lines)
 }
 
 /// What a meter counts: `bytes` or `packets`.

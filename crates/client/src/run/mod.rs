@@ -10,6 +10,8 @@ mod stream;
 mod tables;
 mod value_sets;
 
+use std::pin::pin;
+
 use serde_json::{Value, json};
 use tributary_p4runtime::p4::v1::{Entity, entity, update};
 
@@ -19,19 +21,21 @@ use crate::{Error, Report, Session};
 
 pub(crate) use listing::KINDS;
 
-/// Carries out a command, and passes on what it prints.
+/// Carries out a command, and passes on what it prints. Commands that listen end when `stop` is ready; others go on, and
+/// the caller can drop them.
 ///
 /// # Errors
 /// One line that says what is wrong, where, and how to fix it.
 pub async fn run(
     session: &mut Session,
     words: &[String],
+    stop: impl Future<Output = ()>,
     print: &mut dyn FnMut(&Report),
 ) -> Result<(), Error> {
     let Some((name, rest)) = words.split_first() else { return Ok(()) };
     let command = commands::named(name)?;
     session.refresh().await?;
-    let outcome = dispatch(session, command, rest, print).await;
+    let outcome = dispatch(session, command, rest, pin!(stop), print).await;
     session.release();
     outcome
 }
@@ -40,6 +44,7 @@ async fn dispatch(
     session: &mut Session,
     command: &Command,
     words: &[String],
+    stop: stream::Stop<'_>,
     print: &mut dyn FnMut(&Report),
 ) -> Result<(), Error> {
     let report = match command.name {
@@ -62,8 +67,8 @@ async fn dispatch(
         "group" => profiles::group(session, words).await?,
         "valueset" => value_sets::run(session, words).await?,
         "packet-out" => stream::packet_out(session, words).await?,
-        "packets" => return stream::packets(session, words, print).await,
-        "digests" => return stream::digests(session, words, print).await,
+        "packets" => return stream::packets(session, words, stop, print).await,
+        "digests" => return stream::digests(session, words, stop, print).await,
         "pipeline" => pipeline::run(session, words).await?,
         "info" => pipeline::info(session)?,
         "help" => commands::help(words)?,

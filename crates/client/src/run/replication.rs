@@ -11,14 +11,14 @@ use crate::entry::parse_id;
 use crate::names::Names;
 use crate::output::Rows;
 use crate::value::Type as ValueType;
-use crate::{Error, Report, Session, text};
+use crate::{Error, Report, Session, text, value};
 
 fn engine(one: Type) -> Entity {
     let one = PacketReplicationEngineEntry { r#type: Some(one) };
     wrap(entity::Entity::PacketReplicationEngineEntry(one))
 }
 
-/// Reads `PORT` or `PORT:INSTANCE`.
+/// Reads `PORT` or `PORT:INSTANCE`. Numbers of ports are written as other values.
 #[expect(deprecated, reason = "all switches know the older form of numbered ports")]
 fn replica(names: &Names, word: &str) -> Result<Replica, Error> {
     let instance =
@@ -27,7 +27,11 @@ fn replica(names: &Names, word: &str) -> Result<Replica, Error> {
     let field = names.port();
     let port_kind = match field.ty {
         ValueType::Name => replica::PortKind::Port(field.parse(port)?),
-        ValueType::Bits(_) => replica::PortKind::EgressPort(parse_id("port", port)?),
+        ValueType::Bits(width) => {
+            let number = value::number(port, width).map_err(|reason| field.wrong(&reason))?;
+            let number = u32::try_from(number).map_err(|_| field.wrong("a port has 32 bits"))?;
+            replica::PortKind::EgressPort(number)
+        }
     };
     Ok(Replica { port_kind: Some(port_kind), instance, ..Replica::default() })
 }
@@ -71,11 +75,11 @@ async fn sessions(session: &Session, id: u32) -> Result<Vec<CloneSessionEntry>, 
     Ok(sessions.collect())
 }
 
-/// The id that words begin with; 0 for all.
-fn wanted(command: &str, words: &[String]) -> Result<u32, Error> {
+/// The id of a group or session that words name; 0 for all.
+fn wanted(command: &str, what: &str, words: &[String]) -> Result<u32, Error> {
     match words {
         [] => Ok(0),
-        [id] => parse_id("the number of", id),
+        [id] => parse_id(what, id),
         _ => Err(usage(command)),
     }
 }
@@ -85,7 +89,7 @@ pub(super) async fn multicast(session: &mut Session, words: &[String]) -> Result
     let names = session.names().clone();
     let Some((kind, rest)) = words.split_first().and_then(|(word, rest)| Some((verb(word)?, rest)))
     else {
-        let mut found = groups(session, wanted("multicast", words)?).await?;
+        let mut found = groups(session, wanted("multicast", "multicast group", words)?).await?;
         found.sort_by_key(|group| group.multicast_group_id);
         let mut rows = Rows::new("", ["#group", "ports"]);
         let mut json = Vec::new();
@@ -115,7 +119,7 @@ pub(super) async fn clone(session: &mut Session, words: &[String]) -> Result<Rep
     let names = session.names().clone();
     let Some((kind, rest)) = words.split_first().and_then(|(word, rest)| Some((verb(word)?, rest)))
     else {
-        let mut found = sessions(session, wanted("clone", words)?).await?;
+        let mut found = sessions(session, wanted("clone", "clone session", words)?).await?;
         found.sort_by_key(|one| one.session_id);
         let mut rows = Rows::new("", ["#session", "ports", "#bytes", "#class"]);
         let mut json = Vec::new();

@@ -1,5 +1,6 @@
 //! What goes over the stream: packets and digests.
 
+use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -60,16 +61,20 @@ pub(super) async fn packet_out(session: &mut Session, words: &[String]) -> Resul
     }
 }
 
+/// A request to end a command that listens.
+pub(super) type Stop<'s> = Pin<&'s mut dyn Future<Output = ()>>;
+
 /// When to stop listening.
-struct Until {
+struct Until<'s> {
     left: u64,
     deadline: Option<Instant>,
+    stop: Stop<'s>,
 }
 
-impl Until {
+impl<'s> Until<'s> {
     /// Reads `[COUNT] [seconds=N]`.
-    fn new(command: &str, words: &[String]) -> Result<Self, Error> {
-        let mut until = Self { left: u64::MAX, deadline: None };
+    fn new(command: &str, words: &[String], stop: Stop<'s>) -> Result<Self, Error> {
+        let mut until = Self { left: u64::MAX, deadline: None, stop };
         for word in words {
             match word.strip_prefix("seconds=") {
                 Some(seconds) => {
@@ -82,7 +87,7 @@ impl Until {
         Ok(until)
     }
 
-    /// The next message, or nothing at the end.
+    /// The next message, or nothing at the end. After the end, it must not be called again.
     async fn next(&mut self, session: &mut Session) -> Result<Option<Update>, Error> {
         if self.left == 0 {
             return Ok(None);
@@ -96,9 +101,10 @@ impl Until {
             }
         };
         tokio::select! {
-            message = stream.message() => Ok(Some(message?)),
+            biased;
+            () = self.stop.as_mut() => Ok(None),
             () = end => Ok(None),
-            _ = tokio::signal::ctrl_c() => Ok(None),
+            message = stream.message() => Ok(Some(message?)),
         }
     }
 }
@@ -107,9 +113,10 @@ impl Until {
 pub(super) async fn packets(
     session: &mut Session,
     words: &[String],
+    stop: Stop<'_>,
     print: &mut dyn FnMut(&Report),
 ) -> Result<(), Error> {
-    let mut until = Until::new("packets", words)?;
+    let mut until = Until::new("packets", words, stop)?;
     let names = session.names().clone();
     while let Some(message) = until.next(session).await? {
         if let Update::Packet(packet) = message {
@@ -139,6 +146,7 @@ fn packet_in(names: &Names, packet: &PacketIn) -> Report {
 pub(super) async fn digests(
     session: &mut Session,
     words: &[String],
+    stop: Stop<'_>,
     print: &mut dyn FnMut(&Report),
 ) -> Result<(), Error> {
     let names = session.names().clone();
@@ -150,7 +158,7 @@ pub(super) async fn digests(
     if wanted.is_empty() {
         return Err(Error::input("the program has no digests"));
     }
-    let mut until = Until::new("digests", &words[usize::from(first.is_some())..])?;
+    let mut until = Until::new("digests", &words[usize::from(first.is_some())..], stop)?;
     // Those that another controller has turned on stay as they are.
     let mut own = Vec::new();
     for digest in &wanted {
@@ -176,7 +184,7 @@ async fn listen(
     session: &mut Session,
     names: &Names,
     wanted: &[&Digest],
-    until: &mut Until,
+    until: &mut Until<'_>,
     print: &mut dyn FnMut(&Report),
 ) -> Result<(), Error> {
     while let Some(message) = until.next(session).await? {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tributary_p4runtime::p4::config::v1::{ActionProfile, Table};
 use tributary_p4runtime::p4::v1::{self as p4, Entity, TableEntry, entity, table_action, update};
 
-use super::{documents, done, profiles, replication, usage, wrap, wrote};
+use super::{arrays, documents, done, profiles, replication, usage, value_sets, wrap, wrote};
 use crate::names::{Field, Names, Object};
 use crate::output::Rows;
 use crate::{Error, Report, Session, entry, text};
@@ -182,9 +182,12 @@ pub(super) async fn save(session: &mut Session, words: &[String]) -> Result<Repo
         }
     }
     if whole {
+        lines.extend(arrays::save_meters(session).await?);
+        lines.extend(value_sets::save(session).await?);
         lines.extend(replication::save(session).await?);
     }
-    Ok(Report::new(json!(lines)).line(lines.join("\n")))
+    let report = Report::new(json!(lines));
+    Ok(if lines.is_empty() { report } else { report.line(lines.join("\n")) })
 }
 
 /// The commands that make an entry.
@@ -193,7 +196,9 @@ fn save_entry(names: &Names, table: &Table, one: &TableEntry) -> Vec<String> {
         let changed = one.action.as_ref().filter(|action| is_changed(names, table, action));
         let line =
             |action| format!("default {} {}", table.alias(), entry::show_action(names, action));
-        return changed.map(line).into_iter().collect();
+        let rates = one.meter_config.as_ref().map(|config| text::rates(Some(config)));
+        let meter = rates.map(|rates| format!("meter {} default {rates}", table.alias()));
+        return changed.map(line).into_iter().chain(meter).collect();
     }
     if one.is_const {
         return Vec::new();

@@ -95,6 +95,19 @@ pub(super) async fn run(session: &mut Session, words: &[String]) -> Result<Repor
     Ok(wrote(written, format!("changed: value set {} has {counted}", set.alias())))
 }
 
+/// Members as commands, for `save`.
+pub(super) async fn save(session: &Session) -> Result<Vec<String>, Error> {
+    let names = session.names();
+    let mut lines = Vec::new();
+    for set in names.all::<ValueSet>() {
+        let fields = names.members(set);
+        let members = members(session, set).await?;
+        let line = |one| format!("valueset add {} {}", set.alias(), text::set_member(&fields, one));
+        lines.extend(members.iter().map(line));
+    }
+    Ok(lines)
+}
+
 async fn list(session: &Session, sets: &[ValueSet]) -> Result<Report, Error> {
     let names = session.names();
     let mut rows = Rows::new("", ["value set", "member"]);

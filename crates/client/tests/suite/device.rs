@@ -1,5 +1,6 @@
 //! A switch in this process, and commands to it.
 
+use std::future::pending;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -14,6 +15,7 @@ use tributary_switch::{Forwarding, SwitchConfig as Settings};
 pub(crate) const TABLES: &str = include_str!("../../../switch/tests/switch/programs/tables.p4");
 pub(crate) const FEATURES: &str = include_str!("../../../switch/tests/switch/programs/features.p4");
 pub(crate) const NAMES: &str = include_str!("../../../switch/tests/switch/programs/names.p4");
+pub(crate) const PSA: &str = include_str!("../../../switch/tests/switch/programs/psa.p4");
 pub(crate) const STRUCTS: &str = include_str!("../../../switch/tests/switch/programs/structs.p4");
 
 /// A running switch with memory ports 1 and 2, and a session with it.
@@ -68,7 +70,8 @@ impl Device {
             text.push(report.text(Some(200)));
             json.push(report.json().clone());
         };
-        self.tokio.block_on(tributary_client::run(&mut self.session, &words, &mut print))?;
+        let run = tributary_client::run(&mut self.session, &words, pending(), &mut print);
+        self.tokio.block_on(run)?;
         Ok((text.join("\n"), json))
     }
 

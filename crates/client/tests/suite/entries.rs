@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::device::{Device, FEATURES, NAMES, TABLES};
+use crate::device::{Device, FEATURES, NAMES, PSA, TABLES};
 
 #[test]
 fn entries_of_all_match_kinds_are_written_and_read() {
@@ -139,6 +139,9 @@ fn what_is_saved_can_be_restored() {
                 "add metered key=5 NoAction",
                 "meter metered key=5 cir=100 cburst=10 pir=200 pburst=20",
                 "add aging key=7&&&0xff priority=1 timeout=30s learn",
+                "meter by_index 2 cir=1000 cburst=10",
+                "meter metered default cir=1 cburst=2 pir=3 pburst=4",
+                "valueset add special 7",
             ],
         ),
         (FEATURES, &["add selected key=2 answer 1 weight=2 and answer 2 watch=1"]),
@@ -150,6 +153,8 @@ fn what_is_saved_can_be_restored() {
                 "multicast add 1 1 2:3",
             ],
         ),
+        // The ports of PSA to recirculate and of the CPU.
+        (PSA, &["multicast add 7 1 0xfffffffa:2 4294967293", "clone add 9 0xfffffffa bytes=64"]),
     ] {
         let mut device = Device::new(Some(program));
         for line in commands {
@@ -165,6 +170,26 @@ fn what_is_saved_can_be_restored() {
     }
 }
 
+#[test]
+fn nothing_is_saved_without_a_line() {
+    let mut device = Device::new(Some(TABLES));
+    device.run("multicast add 3 1");
+    assert_eq!(device.run("save exact_table"), "");
+    assert_eq!(device.json("save exact_table"), json!([]));
+    assert_eq!(device.run("save"), "multicast add 3 1");
+}
+
+#[test]
+fn names_with_line_breaks_are_saved_in_one_line() {
+    let mut device = Device::new(Some(NAMES));
+    let line = "add vrfs vrf=1 set_vrf vrf=\"red\\n\\u{1b}[0m\"";
+    device.run(line);
+    assert_eq!(device.run("save vrfs"), line);
+    device.run("clear vrfs");
+    device.run(line);
+    assert_eq!(device.run("save vrfs"), line);
+}
+
 /// Entries that a program brings with it.
 fn other_has(line: &str) -> bool {
     line.starts_with("add initial")
@@ -177,15 +202,28 @@ fn another_primary_controller_is_named() {
     other.keep();
     let words = tributary_client::words::split("default exact_table miss").unwrap();
     let mut print = |_: &tributary_client::Report| {};
-    let run = tributary_client::run(&mut other, &words, &mut print);
+    let run = tributary_client::run(&mut other, &words, std::future::pending(), &mut print);
     device.tokio.block_on(run).unwrap();
     assert_eq!(device.run("default exact_table"), "miss", "reading needs no rights");
     let said = device.fail("default exact_table reset");
     assert!(said.contains("another controller is primary (election ID 7, ours is 1)"), "{said}");
     assert!(said.contains("--election-id 8"), "{said}");
+    // A vacant role is taken over with a higher ID. Its own session can win again at once.
+    drop(other);
+    for _ in 0..3 {
+        device.run("default exact_table reset");
+    }
+    let mut next = device.other(9, None);
+    next.keep();
+    device
+        .tokio
+        .block_on(tributary_client::run(&mut next, &words, std::future::pending(), &mut print))
+        .unwrap();
+    let said = device.fail("default exact_table reset");
+    assert!(said.contains("(election ID 9, ours is 8)"), "{said}");
     // Each role has a primary controller of its own.
     device.session = device.other(1, Some("guest"));
     device.run("default exact_table reset");
     assert_eq!(device.run("default exact_table"), "NoAction");
-    drop(other);
+    drop(next);
 }

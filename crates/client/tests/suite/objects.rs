@@ -52,6 +52,18 @@ fn counters_are_read_written_and_reset() {
     );
     assert!(device.fail("counter seen x").contains("`x` is not an index"));
     assert!(device.fail("counter sen").contains("did you mean `seen`?"));
+    for line in [
+        "counter exact_table a=1 b=3 reset",
+        "counter exact_table a=1 b=3 packets=1",
+        "counter exact_table a=1 b=3",
+    ] {
+        let said = device.fail(line);
+        assert!(said.contains("table `exact_table` has no entry `a=1 b=3`"), "{line}: {said}");
+    }
+    device.run("clear exact_table");
+    device.run("counter exact_table reset");
+    let said = device.fail("counter seen 3 packets=1 packets=2");
+    assert_eq!(said, "`packets` is given twice; leave one out");
 }
 
 #[test]
@@ -69,6 +81,8 @@ fn meters_get_rates_and_lose_them() {
     device.run("meter metered key=1 reset");
     assert!(!device.run("dump metered").contains("cir="));
     assert!(device.fail("meter by_index 2 cir=1").contains("write `meter"));
+    let said = device.fail("meter metered key=2 cir=5 cburst=6");
+    assert!(said.contains("table `metered` has no entry `key=2`"), "{said}");
 }
 
 #[test]
@@ -105,7 +119,14 @@ fn groups_and_sessions() {
     assert_eq!((&one[0]["bytes"], &one[0]["session"]), (&json!(64), &json!(9)), "{one}");
     device.run("clone delete 9");
     assert_eq!(device.run("clone"), "no clone sessions");
-    assert!(device.fail("multicast add 1 p1").contains("port `p1`: write a number"));
+    let said = device.fail("multicast add 1 p1");
+    assert!(said.contains("`port`: `p1` is not a value"), "{said}");
+    let said = device.fail("multicast add 1 0x100000000");
+    assert!(said.contains("does not fit into 32 bits"), "{said}");
+    device.run("multicast add 1 0x2");
+    assert_eq!(device.json("multicast 1")[0]["ports"][0]["port"], "2");
+    assert!(device.fail("multicast x").contains("multicast group `x`: write a number"));
+    assert!(device.fail("clone x").contains("clone session `x`: write a number"));
 }
 
 #[test]
@@ -144,6 +165,18 @@ fn packets_go_out_and_come_in() {
     assert!(device.fail("packet-out 0x01").contains("field `egress_port` is missing"));
     assert!(device.fail("packet-out xyz").contains("pairs of hexadecimal digits"));
     assert_eq!(device.run("packets seconds=1"), "");
+}
+
+#[test]
+fn a_command_that_listens_ends_when_it_is_stopped() {
+    let mut device = Device::new(Some(STRUCTS));
+    for line in ["digests", "packets"] {
+        let words = tributary_client::words::split(line).unwrap();
+        let stop = async { tokio::time::sleep(Duration::from_millis(50)).await };
+        let run =
+            async { tributary_client::run(&mut device.session, &words, stop, &mut |_| {}).await };
+        device.tokio.block_on(run).unwrap();
+    }
 }
 
 /// Sends a frame again and again at a port, until the flag is set.

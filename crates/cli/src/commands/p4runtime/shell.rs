@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use rustyline::completion::Completer;
@@ -14,12 +13,10 @@ use rustyline::validate::Validator;
 use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use tokio::runtime::Runtime;
 use tributary_base::say;
+use tributary_client::commands::is_exit;
 use tributary_client::complete::complete;
 use tributary_client::names::Names;
 use tributary_client::{Report, Session, words};
-
-/// How long a command may go on after Ctrl-C.
-const GRACE: Duration = Duration::from_millis(500);
 
 /// Completes with the names of the program that the switch runs.
 struct Words(Arc<Mutex<Names>>);
@@ -86,17 +83,14 @@ pub(super) fn run(
             Err(error) => return Err(error).context("cannot read the terminal"),
         };
         let outcome = words::split(&line).map_err(anyhow::Error::from).and_then(|words| {
-            if words.first().is_some_and(|word| word == "exit" || word == "quit") {
+            if is_exit(&words) {
                 return Ok(true);
             }
-            let interrupted = async {
-                // A command that listens ends by itself.
-                let _ = tokio::signal::ctrl_c().await;
-                tokio::time::sleep(GRACE).await;
-            };
-            let outcome = super::carry_out(runtime, session, &words, print, interrupted);
+            // Ctrl-C counts from here.
+            let mut interrupts = super::interrupts(runtime)?;
+            let outcome = super::carry_out(runtime, session, &words, print, &mut interrupts);
             session.release();
-            outcome.map(|()| false)
+            outcome.map(|_| false)
         });
         match outcome {
             Ok(true) => break,
@@ -106,9 +100,10 @@ pub(super) fn run(
         session.names().clone_into(&mut names.lock().unwrap_or_else(PoisonError::into_inner));
     }
     if let Some(path) = &history {
-        // The shell works without a history.
+        // The shell works without a history. Other shells may have written to the file meanwhile, and only the user can
+        // read it.
         let _ = path.parent().map(std::fs::create_dir_all);
-        let _ = editor.save_history(path);
+        let _ = editor.append_history(path);
     }
     Ok(())
 }
