@@ -261,8 +261,10 @@ impl Service {
                     Err(status) => return room.send(Err(status)),
                 };
             entities.retain(|entity| access.reads(entity));
-            if !entities.is_empty() {
-                room.send(Ok(ReadResponse { entities }));
+            // What follows needs the room, also if nothing is sent.
+            match entities.is_empty() {
+                true => drop(room),
+                false => room.send(Ok(ReadResponse { entities })),
             }
             if done {
                 if let Err(status) = super::status::batch(&rest.outcomes(), "queries") {

@@ -213,7 +213,7 @@ async fn writes_report_each_update_and_reads_return_them() {
     let unknown = table_entry(TableEntry { table_id: 99, ..Default::default() });
     let request = ReadRequest {
         device_id: DEVICE,
-        entities: vec![unknown, all.clone(), Entity::default()],
+        entities: vec![unknown.clone(), all.clone(), Entity::default()],
         ..Default::default()
     };
     let mut parts = client.read(request).await.unwrap().into_inner();
@@ -222,6 +222,10 @@ async fn writes_report_each_update_and_reads_return_them() {
     assert_eq!(status.code(), Code::Unknown);
     let expected = [rpc::Code::NotFound, rpc::Code::Ok, rpc::Code::InvalidArgument];
     assert_eq!(codes(&status), expected);
+
+    // Also if there is no other query, so that nothing is sent before the status.
+    let failed = tokio::time::timeout(Duration::from_secs(60), query(&mut client, vec![unknown]));
+    assert_eq!(codes(&failed.await.unwrap().unwrap_err()), [rpc::Code::NotFound]);
 }
 
 #[tokio::test]
