@@ -151,7 +151,8 @@ mod tests {
 
     #[test]
     fn named_functions_are_within_their_four_bits() {
-        let functions: [(&str, fn(f64) -> f64); 6] = [
+        type Function = (&'static str, fn(f64) -> f64);
+        let functions: [Function; 6] = [
             ("MUL", |x| 3.0 * x),
             ("SQR", |x| 3.0 * x * x),
             ("SQRT", |x| 3.0 * x.sqrt()),
