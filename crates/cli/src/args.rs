@@ -76,7 +76,7 @@ pub(crate) enum Command {
     #[command(after_help = "Example:\n\
         \x20 tributary watch --switch s1=10.9.0.1:9559 --controller 10.9.0.2:29812 --terminal")]
     Watch(crate::commands::watch::WatchArgs),
-    /// Emulate an optical cross-connect between interfaces of this host, or control a cross-connect.
+    /// Emulate an optical cross-connect between interfaces of this host, or control one.
     #[command(after_help = "Example:\n\
         \x20 tributary crossconnect --port 1@eth1 --port 2@eth2 --outage 20ms")]
     Crossconnect(crate::commands::crossconnect::CrossconnectArgs),
