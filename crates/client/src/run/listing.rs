@@ -140,20 +140,34 @@ fn counters(names: &Names, title: &str) -> (Rows, Vec<Value>) {
     let mut rows = Rows::new(title, ["counter", "of", "counts"]);
     let mut json = Vec::new();
     for one in names.all::<Counter>() {
-        let unit = counted(one.spec.as_ref());
-        let of = format!("{} indices", one.size);
-        rows.push([one.alias().to_owned(), of, unit.to_owned()]);
-        json.push(json!({ "name": one.name(), "size": one.size, "counts": unit, "table": null }));
+        array(&mut rows, &mut json, one, one.size, counted(one.spec.as_ref()));
     }
     for one in names.all::<DirectCounter>() {
         let unit = counted(one.spec.as_ref());
-        let table = text::name::<Table>(names, one.direct_table_id);
-        let of = format!("entries of {table}");
-        rows.push([one.alias().to_owned(), of, unit.to_owned()]);
-        let table = names.by_id::<Table>(one.direct_table_id).map(Object::name);
-        json.push(json!({ "name": one.name(), "size": null, "counts": unit, "table": table }));
+        direct(&mut rows, &mut json, names, one, one.direct_table_id, unit);
     }
     (rows, json)
+}
+
+/// Adds a counter or meter with indices.
+fn array(rows: &mut Rows, json: &mut Vec<Value>, one: &impl Object, size: i64, unit: &str) {
+    rows.push([one.alias().to_owned(), format!("{size} indices"), unit.to_owned()]);
+    json.push(json!({ "name": one.name(), "size": size, "counts": unit, "table": null }));
+}
+
+/// Adds a counter or meter of the entries of a table.
+fn direct(
+    rows: &mut Rows,
+    json: &mut Vec<Value>,
+    names: &Names,
+    one: &impl Object,
+    table: u32,
+    unit: &str,
+) {
+    let of = format!("entries of {}", text::name::<Table>(names, table));
+    rows.push([one.alias().to_owned(), of, unit.to_owned()]);
+    let table = names.by_id::<Table>(table).map(Object::name);
+    json.push(json!({ "name": one.name(), "size": null, "counts": unit, "table": table }));
 }
 
 fn metered(spec: Option<&MeterSpec>) -> &'static str {
@@ -164,18 +178,11 @@ fn meters(names: &Names, title: &str) -> (Rows, Vec<Value>) {
     let mut rows = Rows::new(title, ["meter", "of", "counts"]);
     let mut json = Vec::new();
     for one in names.all::<Meter>() {
-        let unit = metered(one.spec.as_ref());
-        let of = format!("{} indices", one.size);
-        rows.push([one.alias().to_owned(), of, unit.to_owned()]);
-        json.push(json!({ "name": one.name(), "size": one.size, "counts": unit, "table": null }));
+        array(&mut rows, &mut json, one, one.size, metered(one.spec.as_ref()));
     }
     for one in names.all::<DirectMeter>() {
         let unit = metered(one.spec.as_ref());
-        let table = text::name::<Table>(names, one.direct_table_id);
-        let of = format!("entries of {table}");
-        rows.push([one.alias().to_owned(), of, unit.to_owned()]);
-        let table = names.by_id::<Table>(one.direct_table_id).map(Object::name);
-        json.push(json!({ "name": one.name(), "size": null, "counts": unit, "table": table }));
+        direct(&mut rows, &mut json, names, one, one.direct_table_id, unit);
     }
     (rows, json)
 }

@@ -4,8 +4,6 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_base::{FileLimit, joined_lines, one_line};
-use tributary_p4::{Diagnostic, Options, Severity};
-use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
 use tributary_switch::Forwarding;
 use tributary_switch::stf::Script;
 
@@ -34,10 +32,7 @@ fn test(args: &StfArgs) -> Result<()> {
     let script = Script::parse(&String::from_utf8_lossy(&text));
     let script = script.map_err(|error| anyhow!("{path}:{error}"))?;
     let outcome = tributary_switch::stf::run(&script, load(&args.program)?);
-    outcome.map(drop).map_err(|failure| match failure.place {
-        Some(_) => anyhow!("{path}:{failure}"),
-        None => anyhow!("{path}: {failure}"),
-    })
+    outcome.map(drop).map_err(|failure| anyhow!(failure.in_file(&path)))
 }
 
 /// Compiles and loads the program; reports only its first error.
@@ -45,20 +40,6 @@ fn load(args: &P4Args) -> Result<Forwarding> {
     super::must_be_there(&args.file)?;
     let defines = super::parse_defines(&args.defines)?;
     let sources = super::sources(args);
-    let (file, options) = (args.file.display().to_string(), Options::marked(&defines));
-    let compiled = tributary_p4::compile(&sources, &file, options);
-    let compiled = compiled.map_err(|diagnostics| {
-        let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
-        placed(error.expect("a program that is refused has an error"))
-    })?;
-    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
-    let loaded = Forwarding::load(compiled.program, config);
-    loaded.map_err(|refusal| match &refusal.diagnostic {
-        Some(error) => placed(error),
-        None => anyhow!("{file}: {refusal}"),
-    })
-}
-
-fn placed(error: &Diagnostic) -> anyhow::Error {
-    anyhow!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
+    let loaded = Forwarding::from_file(&sources, &args.file.display().to_string(), &defines);
+    loaded.map_err(anyhow::Error::msg)
 }

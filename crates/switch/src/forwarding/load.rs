@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use tributary_dataplane::{MachineCode, Pipeline};
+use tributary_p4::{Defines, Diagnostic, Options, Severity, Sources};
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::config::v1::P4Info;
 use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
@@ -65,6 +66,27 @@ impl Forwarding {
         Self::load(program, config)
     }
 
+    /// Compiles and loads the program in a file, with marks for traces.
+    ///
+    /// # Errors
+    /// The first error of the program, with its position, in one line.
+    pub fn from_file(sources: &Sources, file: &str, defines: Defines<'_>) -> Result<Self, String> {
+        let placed = |error: &Diagnostic| {
+            format!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
+        };
+        let compiled = tributary_p4::compile(sources, file, Options::marked(defines));
+        let compiled = compiled.map_err(|diagnostics| {
+            let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
+            placed(error.expect("a program that is refused has an error"))
+        })?;
+        let p4info = Some(compiled.p4info);
+        let config = ForwardingPipelineConfig { p4info, ..ForwardingPipelineConfig::default() };
+        Self::load(compiled.program, config).map_err(|refusal| match &refusal.diagnostic {
+            Some(error) => placed(error),
+            None => format!("{file}: {refusal}"),
+        })
+    }
+
     /// Loads a compiled program, for many switches with one program.
     ///
     /// # Errors
@@ -96,7 +118,7 @@ impl Forwarding {
 /// the text's first line marker.
 fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
     tracing::debug!("compiling a P4 program for a switch");
-    let options = tributary_p4::Options::marked(&[]);
+    let options = Options::marked(&[]);
     match tributary_p4::compile_text("p4_device_config", source, options) {
         Ok(compilation) => Ok((compilation.program, compilation.p4info)),
         Err(diagnostics) => Err(match diagnostics.failure() {

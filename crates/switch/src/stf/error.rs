@@ -60,6 +60,17 @@ pub struct Failure {
     pub reason: String,
 }
 
+impl Failure {
+    /// One line that says where it is in a file.
+    #[must_use]
+    pub fn in_file(&self, file: impl fmt::Display) -> String {
+        match self.place {
+            Some(_) => format!("{file}:{self}"),
+            None => format!("{file}: {self}"),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.place {

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use tributary_base::FileLimit;
-use tributary_p4::{Diagnostic, Options, Severity, Sources};
-use tributary_p4runtime::p4::v1::ForwardingPipelineConfig;
+use tributary_p4::Sources;
 use tributary_switch::Forwarding;
 use tributary_switch::stf::{End, Failure, Network, NetworkTest, Script};
 
@@ -64,28 +63,13 @@ fn compile(switch: &SwitchNode) -> Result<Forwarding> {
     readable.map(drop).with_context(|| format!("cannot read {file}"))?;
     let defines = tributary_p4::defines(&switch.defines).map_err(anyhow::Error::msg)?;
     let sources = switch.include.iter().fold(Sources::disk(), |all, dir| all.search(dir));
-    let compiled = tributary_p4::compile(&sources, &file, Options::marked(&defines));
-    let compiled = compiled.map_err(|diagnostics| {
-        let error = diagnostics.iter().find(|one| one.severity == Severity::Error);
-        placed(error.expect("a program that is refused has an error"))
-    })?;
-    let config = ForwardingPipelineConfig { p4info: Some(compiled.p4info), ..Default::default() };
-    let loaded = Forwarding::load(compiled.program, config);
-    loaded.map_err(|refusal| match &refusal.diagnostic {
-        Some(error) => placed(error),
-        None => anyhow!("{file}: {refusal}"),
-    })
-}
-
-fn placed(error: &Diagnostic) -> anyhow::Error {
-    anyhow!("{}:{}:{}: {}", error.file, error.line, error.column, error.message)
+    Forwarding::from_file(&sources, &file, &defines).map_err(anyhow::Error::msg)
 }
 
 /// A failure at its position in a file.
 pub(crate) fn placed_failure(path: Option<&Path>, failure: &Failure) -> anyhow::Error {
-    match (path.map(Path::display), failure.place) {
-        (Some(file), Some(_)) => anyhow!("{file}:{failure}"),
-        (Some(file), None) => anyhow!("{file}: {failure}"),
-        (None, _) => anyhow!("{failure}"),
+    match path {
+        Some(path) => anyhow!(failure.in_file(path.display())),
+        None => anyhow!("{failure}"),
     }
 }
