@@ -2,8 +2,8 @@
 //!
 //! The operand is `i / 8 · 2^e`, where `i` has four bits. The result is `table[i] · 2^(scale ± f)`, where `f` is `e`,
 //! twice `e` or half of it. For half of it `e` must be even, so that `i` has three or four bits. p4c's back end computes
-//! table and scale for the functions with a name; so does [`MathUnit::of`]. Bits below the result's lowest are cut off,
-//! and one that does not fit is the largest value: what a chip does there is not published.
+//! table and scale for the functions with a name; so does [`MathUnit::of`]. Bits below the result's lowest are cut off.
+//! A result that does not fit becomes the largest value; what a chip does in this case is not published.
 
 use tributary_p4::ir::{CtorArg, Extern};
 

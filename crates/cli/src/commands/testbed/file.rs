@@ -228,10 +228,13 @@ impl Reader<'_> {
                 let problem = format!("`{}` has a `gateway` but no `ip`", host.name);
                 return Err(place.fault(problem, "add `ip = \"10.0.0.1/24\"`"));
             }
-            (Some(gateway), Some((ip, prefix))) if !neighbours(gateway, ip, prefix) => {
-                let problem = format!("gateway {gateway} is no neighbour of {ip}/{prefix}");
-                let fix = "name another address with the same prefix, or change `ip`";
-                return Err(place.fault(problem, fix));
+            (Some(gateway), Some((ip, _))) if gateway == ip => {
+                let problem = format!("`{}` is its own `gateway`", host.name);
+                return Err(place.fault(problem, "name the address of its router"));
+            }
+            (Some(gateway), Some((ip, prefix))) if !in_one_network(gateway, ip, prefix) => {
+                let problem = format!("gateway {gateway} is outside the network of {ip}/{prefix}");
+                return Err(place.fault(problem, "name an address in that network, or change `ip`"));
             }
             _ => {}
         }
@@ -360,11 +363,10 @@ fn ip(item: &Item<'_>) -> Result<(Ipv4Addr, u8), Error> {
     })
 }
 
-/// Whether two addresses have a prefix in common, but are not the same.
-fn neighbours(a: Ipv4Addr, b: Ipv4Addr, prefix: u8) -> bool {
+/// Whether two addresses have a prefix of this length in common.
+fn in_one_network(a: Ipv4Addr, b: Ipv4Addr, prefix: u8) -> bool {
     let rest = u32::MAX.checked_shr(prefix.into()).unwrap_or(0);
-    let (a, b) = (a.to_bits(), b.to_bits());
-    a != b && a | rest == b | rest
+    a.to_bits() | rest == b.to_bits() | rest
 }
 
 fn unicast(text: &str) -> Option<Ipv4Addr> {
@@ -427,11 +429,11 @@ mod tests {
         ("[[host]]\nname = \"h\"\ngateway = @\"10.0.0.9\"\n", "`gateway` but no `ip`; add"),
         (
             "[[host]]\nname = \"h\"\nip = \"10.0.0.1/24\"\ngateway = @\"10.0.1.2\"\n",
-            "gateway 10.0.1.2 is no neighbour of 10.0.0.1/24; name another",
+            "gateway 10.0.1.2 is outside the network of 10.0.0.1/24; name an address",
         ),
         (
             "[[host]]\nname = \"h\"\nip = \"10.0.0.1/24\"\ngateway = @\"10.0.0.1\"\n",
-            "gateway 10.0.0.1 is no neighbour",
+            "`h` is its own `gateway`; name the address of its router",
         ),
         (
             "[[host]]\nname = \"h\"\n[[host]]\nname = \"g\"\nmac = @\"02:00:00:00:00:01\"\n",
