@@ -327,8 +327,7 @@ struct PyCommunicator {
     controllers: Vec<SocketAddr>,
     /// The name of an abstract Unix socket.
     socket: Option<String>,
-    /// Whether ranks agree before collectives of another backend.
-    checks: bool,
+    settings: group::settings::Group,
 }
 
 #[pymethods]
@@ -405,7 +404,12 @@ impl PyCommunicator {
 
     #[getter]
     fn checks(&self) -> bool {
-        self.checks
+        self.settings.check
+    }
+
+    #[getter]
+    fn refuses(&self) -> bool {
+        self.settings.nonfinite == group::settings::NonFinite::Raise
     }
 
     #[getter]
@@ -432,7 +436,7 @@ impl PyCommunicator {
         controllers.chain(name).collect()
     }
 
-    #[pyo3(signature = (address, elements, dtype, *, average, layer, owner))]
+    #[pyo3(signature = (address, elements, dtype, *, average, layer, owner, by_devices=false))]
     #[expect(clippy::too_many_arguments, reason = "they are named in Python")]
     fn all_reduce(
         &self,
@@ -443,13 +447,18 @@ impl PyCommunicator {
         average: bool,
         layer: Option<(usize, usize)>,
         owner: Py<PyAny>,
+        by_devices: bool,
     ) -> PyResult<Handle> {
         let keeper: Keeper = Arc::new(owner);
         let values = match element(dtype)? {
             ElementType::F32 => Values::Single(lend(address, elements, keeper)?),
             short => Values::Short(lend(address, elements, keeper)?, short),
         };
-        Ok(Handle(py.detach(|| self.communicator.call(Call::Reduce { values, average, layer }))))
+        let call = match by_devices {
+            true => Call::ReduceHosts { values, average, layer },
+            false => Call::Reduce { values, average, layer },
+        };
+        Ok(Handle(py.detach(|| self.communicator.call(call))))
     }
 
     #[pyo3(signature = (own, all, size, claim, *, owner))]
@@ -621,19 +630,19 @@ impl PyCommunicator {
     }
 
     fn worker(communicator: Communicator, controllers: Vec<SocketAddr>) -> Self {
-        let (checks, worker) = (communicator.settings().check, Arc::new(communicator));
+        let (settings, worker) = (communicator.settings().clone(), Arc::new(communicator));
         let communicator: Own<Arc<dyn Group>> = Own::new(Arc::clone(&worker) as _);
         let network = Some(Own::new(worker));
-        Self { communicator, network, memory: None, controllers, socket: None, checks }
+        Self { communicator, network, memory: None, controllers, socket: None, settings }
     }
 
     fn sharing(communicator: memory::Communicator, controllers: Vec<SocketAddr>) -> Self {
         let socket = Some(communicator.socket().to_owned());
-        let checks = communicator.settings().check;
+        let settings = communicator.settings().clone();
         let shared = Arc::new(communicator);
         let memory = shared.has_all_ranks().then(|| Own::new(Arc::clone(&shared)));
         let communicator: Own<Arc<dyn Group>> = Own::new(shared);
-        Self { communicator, network: None, memory, controllers, socket, checks }
+        Self { communicator, network: None, memory, controllers, socket, settings }
     }
 }
 

@@ -36,6 +36,16 @@ pub enum Call {
         /// the priority in ESA.
         layer: Option<(usize, usize)>,
     },
+    /// Sum what the first ranks of all hosts have, for all ranks. Their values are the sums of their hosts' ranks, which
+    /// have been added elsewhere, as by their devices. Those of other ranks are only written.
+    ReduceHosts {
+        /// The values, or at other ranks than the first of a host, where the sums go.
+        values: Values,
+        /// Whether to divide the sums by the number of ranks.
+        average: bool,
+        /// As for [`Reduce`](Self::Reduce).
+        layer: Option<(usize, usize)>,
+    },
     /// Only check that all ranks call the same.
     Announce {
         /// The operation.
@@ -94,7 +104,8 @@ impl Work {
         let mut work = Self::empty(outcome);
         let (operation, elements, element) = match call {
             Call::Announce { operation, elements, element } => (operation, elements, element),
-            Call::Reduce { values, average, layer } => {
+            Call::Reduce { values, average, layer }
+            | Call::ReduceHosts { values, average, layer } => {
                 (work.average, work.layer) = (average, layer);
                 if let Some((priority, under_way)) = layer.map(enter) {
                     (work.priority, work._under_way) = (priority, Some(under_way));

@@ -21,8 +21,8 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(code: Code, mut store: Store) -> Self {
-        let code = Arc::new(code);
+    pub(crate) fn new(code: Arc<Code>, mut store: Store) -> Self {
+        store.registers.allocate();
         let machine = Machine::new(EngineKind::default(), &code, &mut store);
         Self { code, store, share: Share::ALL, machine }
     }

@@ -72,7 +72,7 @@ pub use packet::{CELL_BYTES, Packet};
 pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
 };
-pub use pipeline::Pipeline;
+pub use pipeline::{Pipeline, Ready};
 pub use pipeline::cores::Changed;
 pub use psa::{
     CPU_PORT as PSA_CPU_PORT, RECIRCULATION_PORT as PSA_RECIRCULATION_PORT,

@@ -12,7 +12,7 @@ use crate::value::Value;
 pub const CELL_BYTES: u32 = 80;
 
 /// The shape of a program's packets.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shape {
     /// A fresh packet's words: zeros, then constants and temporaries.
     pub(crate) template: Vec<u64>,
@@ -55,7 +55,7 @@ pub(crate) struct DigestShape {
 }
 
 /// An `@field_list`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FieldList {
     pub(crate) id: u32,
     pub(crate) items: Vec<Item>,

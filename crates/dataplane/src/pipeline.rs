@@ -34,7 +34,8 @@ use crate::{psa, tna, v1model};
 /// A loaded program: code, tables, registers, counters.
 #[derive(Debug)]
 pub struct Pipeline {
-    program: ir::Program,
+    /// Shared by all pipelines that run it.
+    program: Arc<ir::Program>,
     shape: Arc<Shape>,
     instances: Vec<ExternInstance>,
     engine: Engine,
@@ -43,6 +44,30 @@ pub struct Pipeline {
     key: OnceLock<Result<Option<u32>, Undivided>>,
     /// The code for observed packets, once there are any.
     traced: Option<Box<Traced>>,
+}
+
+/// A program that the engine has compiled, with its first state. Clones share the code.
+#[derive(Clone, Debug)]
+pub struct Ready {
+    program: Arc<ir::Program>,
+    loaded: Loaded,
+}
+
+impl Ready {
+    /// Compiles a program.
+    ///
+    /// # Errors
+    /// As [`Pipeline::load`].
+    pub fn new(program: impl Into<Arc<ir::Program>>) -> Result<Self, LoadError> {
+        let program = program.into();
+        Ok(Self { loaded: load::load(&program)?, program })
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &ir::Program {
+        &self.program
+    }
 }
 
 /// The architecture-specific part.
@@ -76,17 +101,23 @@ impl Pipeline {
     /// # Errors
     /// A program for an unknown architecture, or one that uses something that the engine does not
     /// implement.
-    pub fn load(program: ir::Program) -> Result<Self, LoadError> {
-        let Loaded { code, shape, instances, store, blocks } = load::load(&program)?;
-        Ok(Self {
+    pub fn load(program: impl Into<Arc<ir::Program>>) -> Result<Self, LoadError> {
+        Ready::new(program).map(Self::of)
+    }
+
+    /// As [`Self::load`], for many pipelines with one program.
+    #[must_use]
+    pub fn of(ready: Ready) -> Self {
+        let Ready { program, loaded: Loaded { code, shape, instances, store, blocks } } = ready;
+        Self {
             program,
-            shape: Arc::new(shape),
+            shape,
             instances,
             engine: Engine::new(code, store),
             passes: Passes::new(blocks),
             key: OnceLock::new(),
             traced: None,
-        })
+        }
     }
 
     /// Selects the execution engine; all state is kept.

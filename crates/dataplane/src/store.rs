@@ -19,7 +19,7 @@ use crate::wide::scratch_words;
 const SEED: u64 = 0;
 
 /// State that outlives a packet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     pub(crate) registers: Registers,
     pub(crate) counters: Vec<Counter>,

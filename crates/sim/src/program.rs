@@ -1,5 +1,7 @@
 //! A switch program, compiled once for many switches and runs.
 
+use std::sync::Arc;
+
 use tributary_controller::Error;
 use tributary_controller::programs::{self, Compiled, Source};
 use tributary_model::SwitchSettings;
@@ -11,7 +13,7 @@ use tributary_switch::Forwarding;
 /// A compiled program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    program: ir::Program,
+    program: Arc<ir::Program>,
     config: ForwardingPipelineConfig,
 }
 
@@ -32,7 +34,7 @@ impl Program {
     /// A fresh instance for a switch: empty tables, zero registers.
     #[must_use]
     pub fn load(&self) -> Forwarding {
-        Forwarding::load(self.program.clone(), self.config.clone())
+        Forwarding::load(Arc::clone(&self.program), self.config.clone())
             .expect("a program that was compiled here can be loaded")
     }
 }
@@ -44,6 +46,6 @@ impl From<Compiled> for Program {
             p4_device_config: compiled.pipeline.device_config,
             cookie: None,
         };
-        Self { program: compiled.program, config }
+        Self { program: compiled.program.into(), config }
     }
 }

@@ -190,6 +190,10 @@ class Communicator:
     def checks(self) -> bool:
         """Whether the ranks are to announce what another backend carries out."""
 
+    @property
+    def refuses(self) -> bool:
+        """Whether sums of values that are not finite are errors."""
+
     def all_reduce(
         self,
         address: int,
@@ -199,12 +203,16 @@ class Communicator:
         average: bool,
         layer: tuple[int, int] | None,
         owner: object,
+        by_devices: bool = False,
     ) -> Handle:
         """Starts to sum `elements` numbers at `address` over all ranks, in place.
 
         `dtype` is `float32`, `float16` or `bfloat16`. `average` divides the sum by the number of
         ranks. `layer` is `(index, count)`: the next forward pass needs index 0 first. `owner` is
         kept alive until the sum is done.
+
+        With `by_devices`, the first rank of each host has the sum of its host's ranks already, and
+        the numbers of the others are only written.
         """
 
     # The following are for groups that `has_all_ranks`; `all_gather` and `reduce_scatter` also for others

@@ -13,7 +13,7 @@ from torch._C._distributed_c10d import PrefixStore, Store, Work
 from torch.autograd import profiler
 from torch.distributed import ReduceOp
 
-from . import process
+from . import devices, process
 from ._native import Error
 from .collectives import Collectives
 from .delegation import DelegatedWork, Delegation, Waiter
@@ -21,6 +21,7 @@ from .network import DEVICES, Network, is_summable
 from .rendezvous import unused_part
 from .work import (
     CopiedWork,
+    JointWork,
     TributaryWork,
     Waiting,
     contiguous,
@@ -78,6 +79,9 @@ def _create(options: Any, _backend_options: object) -> TributaryBackend:
 class TributaryBackend(Backend):
     """Sums and averages dense floating-point tensors in the network, and does the rest by Gloo.
 
+    Where each rank has a CUDA device of its own, NCCL does the rest for tensors on devices, and adds
+    those of a host before the network adds those of hosts.
+
     Ranks that are all on one host do more in the memory that they share, and a network may gather
     and scatter parts of tensors. At every collective that Gloo does not carry out, the ranks check
     that they all call the same one, and at others if the settings ask for it. A group of one rank
@@ -97,6 +101,7 @@ class TributaryBackend(Backend):
         self._collectives = Collectives(self.network, rank, size)
         self._layers = _Layers()
         self._waiter = Waiter()
+        self._batch = _Batch(self.network)
         process.register(self)
 
     def describe(self, ranks: list[int], name: Any) -> None:
@@ -124,8 +129,19 @@ class TributaryBackend(Backend):
 
     @property
     def supports_coalescing(self) -> bool:
-        """Sums are coalesced by `allreduce_coalesced` instead."""
-        return False
+        """NCCL needs to know which messages between devices belong together.
+
+        Sums are coalesced by `allreduce_coalesced` instead.
+        """
+        return devices.are_there()
+
+    def start_coalescing(self) -> None:
+        """Begins a batch of messages."""
+        self._batch.start()
+
+    def end_coalescing(self) -> Work | None:
+        """Ends the batch, whose messages the work stands for."""
+        return self._batch.end()
 
     @property
     def supports_splitting(self) -> bool:
@@ -330,12 +346,12 @@ class TributaryBackend(Backend):
         self.gloo.monitored_barrier(opts.timeout, wait_all_ranks)
 
     def send(self, tensors: list[torch.Tensor], destination: int, tag: int) -> Work:
-        work: Work = self.gloo.send(tensors, destination, tag)
-        return work
+        by = self._batch.carrier(tensors) or self.gloo
+        return self._batch.add(by.send(tensors, destination, tag))
 
     def recv(self, tensors: list[torch.Tensor], source: int, tag: int) -> Work:
-        work: Work = self.gloo.recv(tensors, source, tag)
-        return work
+        by = self._batch.carrier(tensors) or self.gloo
+        return self._batch.add(by.recv(tensors, source, tag))
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> Work:
         work: Work = self.gloo.recv_anysource(tensors, tag)
@@ -389,6 +405,7 @@ class TributaryBackend(Backend):
             self._size > 1
             and (op == ReduceOp.SUM or op == ReduceOp.AVG)
             and all(map(is_summable, tensors))
+            and self.network.leaves_sums_to(tensors[0]) is None
         )
 
     def _sums_numbers(self, tensor: torch.Tensor, opts: Any) -> bool:
@@ -472,6 +489,11 @@ class TributaryBackend(Backend):
 
         `announced` are the tensors that have the same number of elements and type at all ranks.
         """
+        nccl = self._nccl(arguments)
+        if nccl is not None:
+            self.network.check(_describe(name, opts), *_size_and_type(announced))
+            started: Work = getattr(nccl, method)(*arguments)
+            return started
         call: Callable[..., Work] = getattr(self.gloo, method)
         is_average = getattr(opts, "reduceOp", None) == ReduceOp.AVG
         if is_average:
@@ -503,10 +525,13 @@ class TributaryBackend(Backend):
             finish,
             bool(copies),
         )
-        elements = sum(tensor.numel() for tensor in announced)
-        dtype = str(announced[0].dtype).removeprefix("torch.") if announced else ""
-        self._delegated.submit(work, elements, dtype)
+        self._delegated.submit(work, *_size_and_type(announced))
         return work
+
+    def _nccl(self, arguments: Sequence[Any]) -> Any:
+        """NCCL, if that carries out collectives of these arguments."""
+        tensor = _tensor_on_device(arguments) if self._size > 1 else None
+        return None if tensor is None else self.network.devices.of_all(tensor.device)
 
     def _averaged(self, opts: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors of this rank that hold averages in the end."""
@@ -517,6 +542,42 @@ class TributaryBackend(Backend):
                     "or ReduceOp.MIN (all), or convert them to numbers first"
                 )
         return outputs if getattr(opts, "rootRank", self._rank) == self._rank else []
+
+
+class _Batch:
+    """Messages that belong together: those of NCCL start when all are known."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        # None outside of a batch.
+        self._works: list[Work] | None = None
+        self._nccl: Any = None
+
+    def start(self) -> None:
+        self._works, self._nccl = [], None
+
+    def carrier(self, tensors: Sequence[torch.Tensor]) -> Any:
+        """NCCL for messages of tensors on devices, if it is there, and otherwise None."""
+        if not (devices.are_there() and any(map(devices.is_on_device, tensors))):
+            return None
+        nccl = self._network.devices.of_any()
+        if self._works is not None and self._nccl is None:
+            self._nccl = nccl
+            nccl._start_coalescing()
+        return nccl
+
+    def add(self, work: Work) -> Work:
+        if self._works is not None:
+            self._works.append(work)
+        return work
+
+    def end(self) -> Work | None:
+        works, self._works = self._works or [], None
+        if self._nccl is not None:
+            nccl, self._nccl = self._nccl, None
+            # Its work stands for all messages of NCCL.
+            return JointWork([work for work in [nccl._end_coalescing(), *works] if work is not None])
+        return JointWork(works) if works else None
 
 
 class _Layers:
@@ -598,6 +659,20 @@ def _outputs(arguments: Sequence[Any]) -> list[Any]:
     if isinstance(first, torch.Tensor):
         return [first]
     return first if isinstance(first, list) else []
+
+
+def _size_and_type(tensors: Sequence[torch.Tensor]) -> tuple[int, str]:
+    dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else ""
+    return sum(tensor.numel() for tensor in tensors), dtype
+
+
+def _tensor_on_device(arguments: Any) -> torch.Tensor | None:
+    """A tensor on a device in `arguments`, which may be nested lists."""
+    if isinstance(arguments, torch.Tensor):
+        return arguments if devices.is_on_device(arguments) else None
+    if not isinstance(arguments, (list, tuple)):
+        return None
+    return next(filter(None.__ne__, map(_tensor_on_device, arguments)), None)
 
 
 def _cuda_devices(arguments: Any) -> list[torch.device]:

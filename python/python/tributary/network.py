@@ -13,8 +13,9 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import DebugLevel, PrefixStore, Store, get_debug_level
 from torch.distributed import ProcessGroup
 
-from . import process
+from . import devices, process
 from ._native import Communicator, Error, Handle, UnderflowWarning
+from .devices import Devices, HostDevices
 from .rendezvous import Fabric, connect
 from .staging import StagedTensor, Staging
 from .work import TributaryWork, Waiting, writing
@@ -61,6 +62,7 @@ class Network:
         self._fabric: Fabric | None = None
         self._progress: tuple[int, int] | None = None
         self._left_because: str | None = None
+        self.devices = Devices(store, rank, size, timeout)
         self._staging = Staging()
         self._count = threading.Lock()
         self._pending = 0
@@ -76,6 +78,7 @@ class Network:
         with self._joining:
             if self._fabric is not None:
                 self._fabric.communicator.set_timeout(seconds)
+        self.devices.set_timeout(seconds)
 
     def all_reduce(
         self,
@@ -96,15 +99,17 @@ class Network:
             result: The value of the future. The default is the list of tensors.
         """
         communicator = self.join()
-        devices = sorted({t.device for t in tensors if t.is_cuda}, key=str)
+        cuda = sorted({t.device for t in tensors if t.is_cuda}, key=str)
+        by_devices = [self._devices_of_host(tensor) for tensor in tensors]
         work = TributaryWork(
             list(tensors) if result is None else result,
-            len(tensors),
+            # Before devices have added, ranks have to agree about each tensor.
+            len(tensors) + sum(each is not None for each in by_devices),
             waiting.within(self.timeout),
-            devices,
+            cuda,
         )
-        for tensor in tensors:
-            self._start_sum(communicator, work, tensor.detach(), average, layer)
+        for tensor, added_by in zip(tensors, by_devices):
+            self._start_sum(communicator, work, tensor.detach(), average, layer, added_by)
         return work
 
     def announce(
@@ -136,6 +141,26 @@ class Network:
     def shares_memory(self) -> bool:
         """Whether all ranks are on one host, and carry out collectives in memory."""
         return self.join().has_all_ranks
+
+    def leaves_sums_to(self, tensor: torch.Tensor) -> Any:
+        """NCCL, if that sums tensors like this one of a device, and otherwise None.
+
+        It does where all ranks are on one host, unless the settings refuse values that are not finite.
+        """
+        if not devices.is_on_device(tensor):
+            return None
+        communicator = self.join()
+        if not communicator.has_all_ranks or communicator.refuses:
+            return None
+        return self.devices.of_all(tensor.device)
+
+    def check(self, operation: str, elements: int, dtype: str) -> None:
+        """Waits until all ranks call the same collective, if they check that."""
+        if not self.checks():
+            return
+        work = TributaryWork(None, 1, Waiting(self.timeout))
+        self.announce(operation, elements, dtype, work, work.end_part)
+        work.wait()
 
     def exchanges_parts(self) -> bool:
         """Whether the group gathers and scatters parts of tensors without another backend."""
@@ -197,14 +222,29 @@ class Network:
         with self._joining:
             fabric, self._fabric = self._fabric, None
             self._left_because = self._left_because or reason
+        if how is Fabric.abort:
+            # A device may wait for another rank, and the staging for that device.
+            self.devices.abort()
         self._staging.close()
+        self.devices.close()
         if fabric is not None:
             how(fabric)
             process.remove_peers(fabric.communicator.peers)
 
     def _failed(self, error: BaseException | None) -> None:
-        if error is not None and self._left_because is None and self._on_failure is not None:
+        if error is None:
+            return
+        # Devices would wait for ranks that are gone.
+        self.devices.abort()
+        if self._left_because is None and self._on_failure is not None:
             self._on_failure(error)
+
+    def _devices_of_host(self, tensor: torch.Tensor) -> HostDevices | None:
+        if not devices.is_on_device(tensor):
+            return None
+        with self._joining:
+            members = self._fabric.members if self._fabric is not None else []
+        return self.devices.of_hosts(tensor.device, members)
 
     def _start_sum(
         self,
@@ -213,10 +253,16 @@ class Network:
         tensor: torch.Tensor,
         average: bool,
         layer: tuple[int, int] | None,
+        added_by: HostDevices | None,
     ) -> None:
         staged = None
-        if tensor.is_cuda:
-            staged = self._staging.stage(tensor)
+        if devices.is_on_device(tensor):
+            if added_by is not None:
+                # Otherwise devices wait for each other where ranks call different things.
+                operation = f"all_reduce ({'AVG' if average else 'SUM'})"
+                elements, dtype = tensor.numel(), DTYPES[tensor.dtype]
+                self.announce(operation, elements, dtype, work, work.end_part)
+            staged = self._staging.stage(tensor, added_by)
             memory = staged.host
         else:
             memory = tensor.contiguous()
@@ -229,6 +275,7 @@ class Network:
                 average=average,
                 layer=layer,
                 owner=memory,
+                by_devices=added_by is not None,
             )
 
         def end(error: BaseException | None) -> None:

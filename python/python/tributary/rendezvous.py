@@ -55,6 +55,8 @@ class Fabric:
     # The first rank of a group runs its switch, unless a controller has admitted the group's job, or all
     # ranks share memory.
     switch: Switch | None
+    # The ranks of each member of the group: those that share memory.
+    members: list[list[int]]
 
     def close(self) -> None:
         """Leaves the group. The rank with the switch then waits until the others have left, too."""
@@ -102,7 +104,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
 
     A problem at one rank is raised at all.
     """
-    board = _Board(store, rank, size, timeout)
+    board = Board(store, rank, size, timeout)
     worker = switch = communicator = None
     try:
         with board.reporting_errors("place", "sockets", "endpoint", "fabric", "memory", "joined"):
@@ -142,7 +144,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     except BaseException:
         _abandon(communicator or worker, switch)
         raise
-    return Fabric(communicator, switch)
+    return Fabric(communicator, switch, members)
 
 
 def _members(places: list[_Place]) -> list[list[int]]:
@@ -163,7 +165,7 @@ def _is_one_host(places: list[_Place]) -> bool:
 class _Group:
     """A group with a network, of whose members each has a worker: its first rank."""
 
-    board: _Board
+    board: Board
     places: list[_Place]
     members: list[list[int]]
     # The one that this rank is the worker of.
@@ -279,7 +281,7 @@ def _job_name() -> str:
     return "".join(filter(str.isprintable, name))[:64]
 
 
-class _Board:
+class Board:
     """Texts that ranks post for each other in a store."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:

@@ -2,7 +2,8 @@
 
 A tensor is copied to the host on a stream of its own, once the work that was queued before it is
 done. It is summed there, and copied back on the same stream. No host thread waits for the device
-except the one of this module.
+except the one of this module. Where the devices of a host add before, only their sum is copied to the
+host, at the host's first rank.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable
 
 import torch
 
+from .devices import HostDevices
 from .work import writing
 
 
@@ -49,19 +51,26 @@ class StagedTensor:
     """A CUDA tensor on its way through host memory."""
 
     def __init__(
-        self, tensor: torch.Tensor, stream: torch.cuda.Stream, pool: PinnedBuffers
+        self,
+        tensor: torch.Tensor,
+        stream: torch.cuda.Stream,
+        pool: PinnedBuffers,
+        devices: HostDevices | None,
     ) -> None:
-        """Queues the copy of `tensor`, of any shape, to the host."""
+        """Queues the copy of `tensor`, of any shape, to the host, or of the sum of the host's devices."""
         self._tensor, self._stream, self._pool = tensor, stream, pool
-        bytes_ = tensor.numel() * tensor.element_size()
-        self._buffer = pool.take(bytes_)
-        # 1-D, with the elements of the tensor in order.
-        self.host = self._buffer[:bytes_].view(tensor.dtype)
         self._arrived = torch.cuda.Event()
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         tensor.record_stream(stream)
         with torch.cuda.stream(stream), writing():
-            self.host.view(tensor.shape).copy_(tensor, non_blocking=True)
+            # What is copied to the host and back.
+            self._copied = tensor if devices is None else devices.add(tensor)
+            bytes_ = self._copied.numel() * self._copied.element_size()
+            self._buffer = pool.take(bytes_)
+            # 1-D, with the elements of the tensor in order.
+            self.host = self._buffer[:bytes_].view(self._copied.dtype)
+            if devices is None or devices.is_first:
+                self.host.view(tensor.shape).copy_(self._copied, non_blocking=True)
             self._arrived.record(stream)
 
     def wait_for_host(self) -> None:
@@ -71,7 +80,10 @@ class StagedTensor:
     def copy_back(self, then: Callable[[], None]) -> None:
         """Queues the copy back, and calls `then` with the stream of the copy as the current one."""
         with torch.cuda.stream(self._stream), writing():
-            self._tensor.copy_(self.host.view(self._tensor.shape), non_blocking=True)
+            self._copied.copy_(self.host.view(self._tensor.shape), non_blocking=True)
+            if self._copied is not self._tensor:
+                # Changes the type, on the device.
+                self._tensor.copy_(self._copied)
             last_use = torch.cuda.Event()
             last_use.record(self._stream)
             self._pool.give_back(self._buffer, last_use)
@@ -92,13 +104,13 @@ class Staging:
         self._queued = 0
         self._thread: threading.Thread | None = None
 
-    def stage(self, tensor: torch.Tensor) -> StagedTensor:
-        """Queues the copy of a CUDA tensor to the host."""
+    def stage(self, tensor: torch.Tensor, devices: HostDevices | None) -> StagedTensor:
+        """Queues the copy of a CUDA tensor to the host, or of the sum of the host's devices."""
         stream = self._streams.get(tensor.device)
         if stream is None:
             stream = torch.cuda.Stream(tensor.device)
             self._streams[tensor.device] = stream
-        return StagedTensor(tensor, stream, self._pool)
+        return StagedTensor(tensor, stream, self._pool, devices)
 
     def start_in_order(
         self, staged: StagedTensor | None, start: Callable[[Exception | None], None]

@@ -209,6 +209,18 @@ class CopiedWork(TributaryWork):
         return super().wait(timeout)
 
 
+class JointWork(Work):
+    """Several works of other backends."""
+
+    def __init__(self, works: Sequence[Work]) -> None:
+        super().__init__()
+        self._works = works
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Waits until all have ended."""
+        return all([work.wait(timeout) for work in self._works])
+
+
 def writing() -> AbstractContextManager[None]:
     """A context in which any tensor of a caller can be written in place, from any thread.
 

@@ -94,28 +94,41 @@ impl Shared {
         place: &mut Place,
     ) -> Result<Rest, Error> {
         let above = host.above.as_ref();
-        let (what, above) = match call {
+        let (mut values, average, layer, is_added) = match call {
             Call::Announce { operation, elements, element } => {
                 self.agree(outcome, &claim(&operation, elements, &element, None), place)?;
                 let announce = Call::Announce { operation, elements, element };
-                (What::Announced, above.map(|above| above.call(announce)))
+                let above = above.map(|above| above.call(announce));
+                return Ok(Rest { outcome: Arc::clone(outcome), what: What::Announced, above });
             }
-            Call::Reduce { mut values, average, layer } => {
-                let elements = values.len();
-                let operation = if average { AVERAGE } else { SUM };
-                // What is not finite is for all hosts to find.
-                let claim = claim(operation, elements as u64, values.element().name(), None);
-                let mut sums = above.map(|above| take_memory(&mut values, above.refuses()));
-                self.sum_of_host(outcome, &claim, &values, sums.as_deref_mut(), elements, place)?;
-                let begin = |above: &Arc<communicator::Communicator>| {
-                    let sums = sums.take().expect("the first rank has them");
-                    above.sum(sums, values.element(), average, layer)
-                };
-                let above = above.map(begin);
-                (What::Sum { values, elements, average }, above)
-            }
+            Call::Reduce { values, average, layer } => (values, average, layer, false),
+            Call::ReduceHosts { values, average, layer } => (values, average, layer, true),
         };
-        Ok(Rest { outcome: Arc::clone(outcome), what, above })
+        let elements = values.len();
+        let operation = match (average, is_added) {
+            (false, false) => SUM,
+            (true, false) => AVERAGE,
+            // Ranks of a host that disagree about this would misread each other's memory.
+            (false, true) => "all_reduce (SUM of hosts)",
+            (true, true) => "all_reduce (AVG of hosts)",
+        };
+        // What is not finite is for all hosts to find.
+        let claim = claim(operation, elements as u64, values.element().name(), None);
+        let mut sums = above.map(|above| take_memory(&mut values, above.refuses()));
+        if is_added {
+            self.agree(outcome, &claim, place)?;
+            if let Some(sums) = sums.as_mut().filter(|_| values.len() > 0) {
+                sums.copy_from_slice(&values.floats());
+            }
+        } else {
+            self.sum_of_host(outcome, &claim, &values, sums.as_deref_mut(), elements, place)?;
+        }
+        let begin = |above: &Arc<communicator::Communicator>| {
+            let sums = sums.take().expect("the first rank has them");
+            above.sum(sums, values.element(), average, layer)
+        };
+        let above = above.map(begin);
+        Ok(Rest { outcome: Arc::clone(outcome), what: What::Sum { values, elements, average }, above })
     }
 
     /// Adds up the values of the host's ranks, as wide ones, for the first rank.

@@ -480,7 +480,9 @@ impl Shared {
                 }
             };
             let elements = match &task {
-                Task::Call(Call::Reduce { values, .. }) => values.len() as u64,
+                Task::Call(Call::Reduce { values, .. } | Call::ReduceHosts { values, .. }) => {
+                    values.len() as u64
+                }
                 Task::Call(Call::Announce { .. }) | Task::Collective(_) => 0,
             };
             let rest = caught(|| match (task, &self.host) {
@@ -526,6 +528,9 @@ impl Shared {
             Call::Announce { operation, elements, element } => {
                 let claim = claim(&operation, elements, &element, None);
                 self.agree(outcome, &claim, place)
+            }
+            Call::ReduceHosts { .. } => {
+                Err(Error::Failed("the group has one host, whose ranks have added already".into()))
             }
             Call::Reduce { values, average, .. } => {
                 let operation = if average { AVERAGE } else { SUM };

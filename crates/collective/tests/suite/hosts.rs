@@ -106,6 +106,65 @@ fn overlapping_sums_of_all_hosts_are_exact_and_the_same_at_all_ranks() {
     }
 }
 
+/// What a host's devices have added is at its first rank, and only there.
+#[test]
+fn sums_of_devices_are_added_to_those_of_other_hosts() {
+    for (settings, hosts) in [
+        ("protocol = \"p4inc\"", &[2, 3][..]),
+        ("protocol = \"switchml\"", &[3, 1, 2]),
+        // The values stay until all hosts have agreed.
+        ("protocol = \"p4inc\"\ngroup.nonfinite = \"raise\"", &[1, 2]),
+        ("protocol = \"esa\"\nfaults.loss = 0.01", &[2, 2]),
+    ] {
+        let ranks = hosts.iter().sum::<u16>();
+        let firsts: Vec<u16> = hosts
+            .iter()
+            .scan(0, |next, ranks| Some(std::mem::replace(next, *next + ranks)))
+            .collect();
+        group(settings, hosts, TIMEOUT, |rank, group| {
+            for (call, size) in [1, 7, 65_537, 200_003, 2_048].into_iter().enumerate() {
+                let is_first = firsts.contains(&rank);
+                let mut values: Vec<f32> = (0..size)
+                    .map(|at| if is_first { value(rank, call, at) } else { f32::NAN })
+                    .collect();
+                let call_of = |values| match call {
+                    // Between them, sums to which all ranks contribute.
+                    4 => Call::Reduce { values, average: true, layer: None },
+                    _ => Call::ReduceHosts { values, average: call == 1, layer: None },
+                };
+                if call == 4 {
+                    values.fill(f32::from(rank));
+                }
+                assert_eq!(wait(group, call_of(Values::Single(lend(&mut values)))), Ok(()));
+                for (at, sum) in values.iter().enumerate() {
+                    let exact = match call {
+                        4 => (0..ranks).map(f32::from).sum(),
+                        _ => firsts.iter().map(|rank| value(*rank, call, at)).sum::<f32>(),
+                    };
+                    let exact = if call == 1 || call == 4 { exact / f32::from(ranks) } else { exact };
+                    assert_eq!(*sum, exact, "{settings} {rank} {call} {at}");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn ranks_of_a_host_agree_whether_their_devices_have_added() {
+    let errors = group("", &[2, 2], TIMEOUT, |rank, group| {
+        let values = Values::Single(vec![1.0; 30_000].into());
+        let call = match rank {
+            3 => Call::ReduceHosts { values, average: false, layer: None },
+            _ => reduce(values, false),
+        };
+        wait(group, call).unwrap_err().to_string()
+    });
+    for text in errors {
+        let expected = "rank 2 calls all_reduce (SUM) of 30000 × float32, rank 3 calls all_reduce (SUM of hosts)";
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 #[test]
 fn short_floats_are_summed_as_wide_ones() {
     group("", &[2, 1], TIMEOUT, |rank, group| {

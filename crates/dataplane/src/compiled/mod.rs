@@ -349,7 +349,7 @@ mod tests {
     fn unwanted_code_ends_at_any_function_and_leaves_nothing() {
         let compiled = tributary_p4::compile_text("test.p4", PROGRAM, &[]).unwrap();
         let loaded = crate::load::load(&compiled.program).unwrap();
-        let plan = Plan::new(Arc::new(loaded.code), &loaded.store);
+        let plan = Plan::new(loaded.code, &loaded.store);
         let asked = Cell::new(0);
         let count = || {
             asked.set(asked.get() + 1);

@@ -32,7 +32,7 @@ pub struct ProfileGroup {
 const MOST_CHOICES: u64 = 1 << 16;
 
 /// Objects with ids, each stored at the lowest free number.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Numbered<T> {
     numbers: BTreeMap<u32, u32>,
     places: Vec<Option<T>>,
@@ -86,7 +86,7 @@ impl<T> Numbered<T> {
 }
 
 /// BMv2's handles of members: the lowest free one. A hash counts the members of a group by handle.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Handles {
     free: BTreeSet<u32>,
     next: u32,
@@ -101,7 +101,7 @@ impl Handles {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Member {
     call: ActionCall,
     resolved: Resolved,
@@ -136,7 +136,7 @@ impl Member {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group {
     group: ProfileGroup,
     /// Numbers of members and the ports that they watch, repeated by weight, in the order in which a
@@ -166,7 +166,7 @@ impl Selector {
 }
 
 /// An action profile, or a selector.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Profile {
     /// Actions allowed for its members: those of the tables that use it.
     actions: ActionShapes,

@@ -47,6 +47,8 @@ pub(crate) struct Bank {
 pub(crate) struct Registers {
     pub(crate) registers: Vec<Register>,
     pub(crate) banks: Vec<Bank>,
+    /// What elements hold at first, of registers where that is not zero.
+    initial: Vec<(u32, u64)>,
 }
 
 /// Where registers are, for machine code. It is the same for all that have the same registers.
@@ -107,7 +109,7 @@ impl Registers {
         RegisterMap { places: places.collect() }
     }
 
-    /// Lays out registers, in order.
+    /// Lays out registers, in order. They have no memory yet.
     pub(crate) fn new(shapes: &[RegisterShape]) -> Self {
         let mut all = Self::default();
         for &RegisterShape { size, width, .. } in shapes {
@@ -125,18 +127,24 @@ impl Registers {
             });
             *stride += words as usize;
         }
-        for bank in &mut all.banks {
+        let initial = (0..).zip(shapes).map(|(register, shape)| (register, shape.initial));
+        all.initial = initial.filter(|(_, value)| *value != 0).collect();
+        all
+    }
+
+    /// Gives the registers memory, with what they hold at first.
+    pub(crate) fn allocate(&mut self) {
+        for bank in &mut self.banks {
             bank.words = vec![0; bank.size as usize * bank.stride];
         }
-        for (register, shape) in (0..).zip(shapes).filter(|(_, shape)| shape.initial != 0) {
-            let limbs = shape.width.div_ceil(64) as usize;
-            let mut value = vec![0; limbs];
-            value[0] = shape.initial & mask(shape.width.min(64));
-            for index in 0..shape.size {
-                all.write(register, index, &value);
+        for (register, value) in std::mem::take(&mut self.initial) {
+            let Register { width, bank, .. } = self.registers[register as usize];
+            let mut limbs = vec![0; width.div_ceil(64) as usize];
+            limbs[0] = value & mask(width.min(64));
+            for index in 0..self.banks[bank as usize].size {
+                self.write(register, index, &limbs);
             }
         }
-        all
     }
 
     /// Copies those of these rows that `take` selects from the registers of the same program.
@@ -217,13 +225,16 @@ mod tests {
 
     fn registers(shapes: &[(u64, u32)]) -> Registers {
         let shape = |&(size, width)| RegisterShape { size, width, initial: 0 };
-        Registers::new(&shapes.iter().map(shape).collect::<Vec<_>>())
+        let mut registers = Registers::new(&shapes.iter().map(shape).collect::<Vec<_>>());
+        registers.allocate();
+        registers
     }
 
     #[test]
     fn elements_start_with_the_initial_value_in_their_width() {
         let shape = |width| RegisterShape { size: 3, width, initial: 0x1_ff05 };
-        let registers = Registers::new(&[shape(8), shape(64)]);
+        let mut registers = Registers::new(&[shape(8), shape(64)]);
+        registers.allocate();
         let mut element = [0];
         assert!(registers.read(0, 2, &mut element));
         assert_eq!(element, [5]);

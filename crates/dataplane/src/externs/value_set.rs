@@ -6,7 +6,7 @@ use crate::tables::{KeyMatch, KeyShape, check_match, prefix_mask};
 use crate::value::Value;
 
 /// A set of values, or of tuples of values.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ValueSet {
     /// Bits of each scalar.
     widths: Vec<u32>,
@@ -18,7 +18,7 @@ pub(crate) struct ValueSet {
 }
 
 /// A test of one scalar: `low <= value & mask <= high`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Test {
     mask: Box<[u64]>,
     low: Box<[u64]>,

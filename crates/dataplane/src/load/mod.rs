@@ -22,6 +22,7 @@ mod work;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use tributary_p4::Architecture;
 use tributary_p4::ir::{
@@ -49,17 +50,17 @@ use crate::trace::{Event, Names, Note, Traced};
 use crate::wide::WideOp;
 
 /// A program, ready to run.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Loaded {
-    pub(crate) code: Code,
-    pub(crate) shape: Shape,
+    pub(crate) code: Arc<Code>,
+    pub(crate) shape: Arc<Shape>,
     pub(crate) instances: Vec<Instance>,
     pub(crate) store: Store,
     pub(crate) blocks: Blocks,
 }
 
 /// The blocks of the program's package, and what else the passes of its architecture need.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Blocks {
     V1model {
         entries: crate::v1model::metadata::Entries,
@@ -182,7 +183,7 @@ pub(crate) fn observed(
     if loaded.code.words != code.words || loaded.code.constants != code.constants {
         return Err(LoadError::Malformed("code for observed packets has other slots".to_owned()));
     }
-    Ok(Traced::new(program, loaded.code, names, instances, loaded.shape.live))
+    Ok(Traced::new(program, Arc::unwrap_or_clone(loaded.code), names, instances, loaded.shape.live))
 }
 
 /// Compiles a program. With `ticks`, the work of each iteration, the code has notes.
@@ -350,6 +351,7 @@ impl<'p> Loader<'p> {
             Blocks::Psa { .. } => {}
         }
         shape.early = late::others(&shape.late, live);
+        let (code, shape) = (Arc::new(code), Arc::new(shape));
         Ok(Loaded { code, shape, instances: self.instances, store: self.store, blocks })
     }
 

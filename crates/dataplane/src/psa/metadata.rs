@@ -49,14 +49,14 @@ pub(crate) struct Output {
 }
 
 /// A deparser's metadata, and where the next parser finds it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Bridge {
     pub(crate) from: Vec<Item>,
     pub(crate) to: Vec<Item>,
 }
 
 /// All metadata that travels.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Bridges {
     pub(crate) normal: Bridge,
     pub(crate) clone_i2e: Bridge,

@@ -47,7 +47,7 @@ type Map<K> = HashMap<K, u32, BuildHasherDefault<Mix>>;
 const NONE: u32 = u32::MAX;
 
 /// An array of entry numbers by key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Direct(Box<[u32]>);
 
 impl Direct {
@@ -70,7 +70,7 @@ impl Direct {
 }
 
 /// Entry numbers by key; only one of the maps is used.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Exact {
     one: Map<u64>,
     two: Map<[u64; 2]>,
@@ -154,7 +154,7 @@ impl Exact {
 ///
 /// For keys of one word, the lengths that exist under each beginning of [`BEGINNING`] bits are also
 /// known, so a lookup tries only those: a few, although a routing table has 30.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lpm {
     lengths: Vec<Length>,
     beginnings: Beginnings,
@@ -164,7 +164,7 @@ pub(super) struct Lpm {
 pub(super) const BEGINNING: u32 = 16;
 
 /// The entries of one prefix length.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Length {
     prefix_len: u32,
     masks: Box<[u64]>,
@@ -172,7 +172,7 @@ struct Length {
 }
 
 /// Prefix lengths of up to 64 bits by the beginnings of keys.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Beginnings {
     /// Mask of exact keys, and of the first [`BEGINNING`] bits of the prefix.
     mask: u64,

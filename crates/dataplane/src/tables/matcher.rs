@@ -11,7 +11,7 @@ use crate::slot::Item;
 use crate::value::Value;
 
 /// A match structure, chosen by the kinds and widths of a table's keys.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Matcher {
     /// No keys: never matches.
     Nothing,

@@ -146,7 +146,7 @@ pub(crate) struct Arrival {
 }
 
 /// A table.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Table {
     keys: Vec<KeyShape>,
     actions: ActionShapes,

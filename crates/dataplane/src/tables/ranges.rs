@@ -1,7 +1,7 @@
 //! Keys that are matched by range.
 
 /// A range for a key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Bounds {
     /// The key's first word.
     pub(super) first: u32,
@@ -23,7 +23,7 @@ impl Bounds {
 /// no better entry can match. Entries of a slot have the longest prefix in common that both bounds of
 /// their ranges have. So all ranges contain the middle of the numbers with this prefix, each key is on
 /// one side of it, and the worse of the two matches, unless there are several ranges.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Stabs {
     keys: Vec<Stab>,
     /// Number of entries.
@@ -31,7 +31,7 @@ pub(super) struct Stabs {
 }
 
 /// The ranges for one key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stab {
     /// The key's first word, and number of words.
     first: usize,

@@ -62,7 +62,7 @@ const SHARED: usize = 16;
 /// many entries there are. Where they use many, a group takes entries whose masks have more bits than
 /// its own, as long as its slots stay short (compare TupleMerge, Daly et al., IEEE/ACM ToN 2019).
 /// Groups are tried in the order of their best entry, until no other can win.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Scan<P: Pattern> {
     /// Best first; empty if there are groups.
     rows: Vec<Row<P>>,
@@ -76,7 +76,7 @@ pub(super) struct Scan<P: Pattern> {
     stale: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Row<P> {
     pattern: P,
     rank: Rank,
@@ -84,7 +84,7 @@ pub(super) struct Row<P> {
 }
 
 /// Entries whose masks have at least these bits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Group<P: Pattern> {
     mask: P::Mask,
     best: Rank,
@@ -94,7 +94,7 @@ struct Group<P: Pattern> {
 type Slots<P> = HashMap<u64, Slot<P>, BuildHasherDefault<Mix>>;
 
 /// Entries that are equal in the bits of their group.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slot<P> {
     /// Best first.
     rows: Vec<Row<P>>,
@@ -306,7 +306,7 @@ fn place<P: Pattern>(groups: &mut [Group<P>], pattern: &P) -> Option<usize> {
 }
 
 /// Keys that fit into one word.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct OneWord {
     pub(super) value: u64,
     pub(super) mask: u64,
@@ -352,7 +352,7 @@ impl Pattern for OneWord {
 }
 
 /// Keys of any width, and ranges.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct ManyWords {
     pub(super) values: Box<[u64]>,
     /// Of a key that is matched by range, the prefix that both bounds have.

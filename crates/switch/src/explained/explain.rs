@@ -53,7 +53,7 @@ pub enum Refused {
 /// A packet with what is known about the switch.
 #[derive(Debug)]
 pub struct Explainer {
-    program: Program,
+    program: Arc<Program>,
     config: ForwardingPipelineConfig,
     script: Script,
     unknown: BTreeSet<TableId>,
@@ -78,6 +78,7 @@ impl Explainer {
     #[must_use]
     pub fn new(compiled: Compilation, script: Script) -> Self {
         let Compilation { program, p4info, .. } = compiled;
+        let program = Arc::new(program);
         let config = ForwardingPipelineConfig { p4info: Some(p4info), ..Default::default() };
         let unknown = BTreeSet::new();
         Self { program, config, script, unknown, members: false, most: MOST_WAYS }
@@ -176,7 +177,7 @@ impl Explainer {
 
     /// One way through the switch.
     fn run(&self, port: u16, frame: &[u8], path: Vec<usize>) -> Result<Recording, Refused> {
-        let loaded = Forwarding::load(self.program.clone(), self.config.clone());
+        let loaded = Forwarding::load(Arc::clone(&self.program), self.config.clone());
         let forwarding = loaded.map_err(|refusal| Refused::Program(refusal.to_string()))?;
         let (mut switch, now_us) =
             crate::stf::prepare(&self.script, forwarding).map_err(Refused::Entries)?;

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tributary_dataplane::{MachineCode, Pipeline};
+use tributary_dataplane::{MachineCode, Pipeline, Ready};
+use tributary_p4::ir::Program;
 use tributary_p4::{Defines, Diagnostic, Options, Severity, Sources};
 use tributary_p4runtime::google::rpc::Code;
 use tributary_p4runtime::p4::config::v1::P4Info;
@@ -19,8 +20,10 @@ static COMPILED: Kept<String, Known> = Kept::new(4);
 
 /// A compiled program.
 struct Known {
-    program: tributary_p4::ir::Program,
+    program: Arc<Program>,
     p4info: P4Info,
+    /// What the engine makes of it, once a switch has loaded it.
+    ready: OnceLock<Ready>,
     machine_code: OnceLock<MachineCode>,
 }
 
@@ -41,11 +44,20 @@ impl Forwarding {
         })?;
         let known = COMPILED.get(source.to_owned(), || {
             let (program, p4info) = front_end(source)?;
-            Ok::<_, Refusal>(Known { program, p4info, machine_code: OnceLock::new() })
+            let program = Arc::new(program);
+            let (ready, machine_code) = (OnceLock::new(), OnceLock::new());
+            Ok::<_, Refusal>(Known { program, p4info, ready, machine_code })
         })?;
         p4info::check(sent, &known.p4info)
             .map_err(|what| Refusal::invalid(format!("the P4Info is not the program's: {what}")))?;
-        let loaded = Self::load(known.program.clone(), config)?;
+        let make_ready = || match known.ready.get() {
+            Some(ready) => Ok(ready.clone()),
+            None => {
+                let ready = Ready::new(Arc::clone(&known.program)).map_err(unusable)?;
+                Ok(known.ready.get_or_init(|| ready).clone())
+            }
+        };
+        let loaded = Self::load_ready(&known.program, make_ready, config)?;
         if let Some(code) = loaded.pipeline.machine_code() {
             known.machine_code.get_or_init(|| code);
         }
@@ -92,20 +104,30 @@ impl Forwarding {
     /// # Errors
     /// `INVALID_ARGUMENT` if the engine cannot run it, or it has no P4Info.
     pub fn load(
-        program: tributary_p4::ir::Program,
+        program: impl Into<Arc<Program>>,
+        config: ForwardingPipelineConfig,
+    ) -> Result<Self, Refusal> {
+        let program = program.into();
+        let make_ready = || Ready::new(Arc::clone(&program)).map_err(unusable);
+        Self::load_ready(&program, make_ready, config)
+    }
+
+    fn load_ready(
+        program: &Program,
+        make_ready: impl FnOnce() -> Result<Ready, Refusal>,
         config: ForwardingPipelineConfig,
     ) -> Result<Self, Refusal> {
         let p4info = config.p4info.as_ref();
         let p4info = p4info.ok_or_else(|| Refusal::invalid("the configuration has no P4Info"))?;
         let main = Some(program.origins.main());
-        let objects = Objects::new(&program, p4info);
-        let mut objects = objects.map_err(|refusal| refusal.at(&program, main))?;
+        let objects = Objects::new(program, p4info);
+        let mut objects = objects.map_err(|refusal| refusal.at(program, main))?;
         let constant: Vec<Vec<bool>> = program
             .tables
             .iter()
             .map(|table| table.entries.iter().map(|entry| entry.is_const).collect())
             .collect();
-        let pipeline = Pipeline::load(program).map_err(unusable)?;
+        let pipeline = Pipeline::of(make_ready()?);
         objects.fix_entries(&constant, &pipeline);
         objects.check_restrictions(&pipeline)?;
         let mut forwarding = Self::of(pipeline, Arc::new(objects), Arc::new(config));
@@ -116,7 +138,7 @@ impl Forwarding {
 
 /// Compiles source text to a program, with marks for traces, and P4Info. Diagnostics use the name before
 /// the text's first line marker.
-fn front_end(source: &str) -> Result<(tributary_p4::ir::Program, P4Info), Refusal> {
+fn front_end(source: &str) -> Result<(Program, P4Info), Refusal> {
     tracing::debug!("compiling a P4 program for a switch");
     let options = Options::marked(&[]);
     match tributary_p4::compile_text("p4_device_config", source, options) {
