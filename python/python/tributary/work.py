@@ -73,6 +73,9 @@ class TributaryWork(Work):
         # Another thread may start a part after the wait has begun.
         if self._waiting.at_once and threading.get_ident() == self._caller:
             self._unwatched.append((handle, end))
+        elif handle.done():
+            # This thread has carried it out.
+            end(_error(handle))
         else:
             handle.add_done_callback(end)
 
@@ -290,6 +293,15 @@ def write_back(copies: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> None:
 
 def _has_same_values(a: torch.Tensor, b: torch.Tensor) -> bool:
     return bool(torch.isclose(a, b, rtol=0.0, atol=0.0, equal_nan=True).all())
+
+
+def _error(handle: Handle) -> BaseException | None:
+    """The error of a handle that is done."""
+    try:
+        handle.wait(0.0)
+    except Error as error:
+        return error
+    return None
 
 
 def _value(outcome: Future[Any]) -> Any:

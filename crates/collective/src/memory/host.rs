@@ -128,7 +128,11 @@ impl Shared {
             above.sum(sums, values.element(), average, layer)
         };
         let above = above.map(begin);
-        Ok(Rest { outcome: Arc::clone(outcome), what: What::Sum { values, elements, average }, above })
+        Ok(Rest {
+            outcome: Arc::clone(outcome),
+            what: What::Sum { values, elements, average },
+            above,
+        })
     }
 
     /// Adds up the values of the host's ranks, as wide ones, for the first rank.

@@ -1,8 +1,8 @@
 //! The ranks of a host: they add in memory that they share, and need no switch. If the group has other hosts, too,
 //! the first rank then adds its host's sums to those of the others through a network.
 //!
-//! Each rank has a thread that carries out its calls in their order, in *steps*: a rank takes a step when it has
-//! written what the others need, and waits until all have taken as many. Before the first step of a call it writes
+//! Each rank has a thread that carries out its calls in their order, if its caller does not, in *steps*: a rank takes a step
+//! when it has written what the others need, and waits until all have taken as many. Before the first step of a call it writes
 //! what it calls, so that all ranks see a difference before they touch any value. Of many values each rank adds up a
 //! share; few are added up by every rank, which saves a step. Sums are those of double precision in the order of the
 //! ranks, divided for an average, and rounded; those of 16-bit types to `f32` before.
@@ -12,9 +12,11 @@
 //! | `segment` | the shared memory |
 //! | `join` | how ranks come by it, and notice that one is gone |
 //! | `sums` | sums over buffers |
+//! | `calls` | how a rank carries out its calls |
 //! | `collectives` | what ranks do beside sums that all get |
 //! | `host` | the part of a host in a group of several |
 
+mod calls;
 mod collectives;
 mod host;
 mod join;
@@ -25,26 +27,23 @@ use std::collections::VecDeque;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::mpsc;
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use self::host::{Host, Rest};
+use self::calls::Task;
+use self::host::Host;
 use self::join::{Connections, Entrance, Found};
 use self::segment::{Claim, Lane, Segment};
-use self::sums::{Buffers, Element, How, shared_capacity};
-use crate::error::caught;
+use self::sums::Buffers;
 use crate::group::Patience;
 use crate::outcome::{Callers, Outcome, lock};
 use crate::settings::{self, NonFinite};
-use crate::work::{AVERAGE, SUM};
-use crate::{
-    Call, Collective, Counters, Error, Group, Members, Pending, Values, agreement, communicator,
-};
+use crate::{Call, Collective, Counters, Error, Group, Members, Pending, agreement, communicator};
 
 /// How long a rank that leaves waits for calls that are under way.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -160,6 +159,10 @@ struct Shared {
     /// See [`LOOKS`] and [`YIELDS`].
     looks: u32,
     yields: u32,
+    /// Whether the rank's callers carry out calls: no processor is left for its thread.
+    helps: bool,
+    /// Whoever has it carries out the rank's next call.
+    turn: Mutex<Place>,
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
     stop: AtomicBool,
@@ -184,12 +187,6 @@ struct State {
     broken: Option<Error>,
     /// Whether this rank is leaving the group: no call follows.
     ended: bool,
-}
-
-/// What a rank is to do.
-enum Task {
-    Call(Call),
-    Collective(Collective),
 }
 
 /// How far a rank is, in a thread of its own.
@@ -251,6 +248,7 @@ impl Communicator {
         let callers = Arc::<Callers>::default();
         let (watching, closing) = UnixStream::pair()?;
         let cores = thread::available_parallelism().map_or(1, usize::from);
+        let helps = ranks >= cores && host.is_none();
         let shared = Arc::new(Shared {
             segment,
             rank,
@@ -260,6 +258,8 @@ impl Communicator {
             nonfinite: description.settings.nonfinite,
             looks: if ranks <= cores { LOOKS } else { 0 },
             yields: if ranks <= 2 * cores { YIELDS } else { 0 },
+            helps,
+            turn: Mutex::new(Place::new(Lane::Sums)),
             timeout: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             watching: Mutex::new(Some(watching)),
@@ -405,22 +405,6 @@ impl Patience for Shared {
 }
 
 impl Shared {
-    fn begin(self: &Arc<Self>, task: Task) -> Pending {
-        let outcome = {
-            let mut state = lock(&self.state);
-            let outcome = Arc::new(Outcome::new(state.begun, Arc::clone(&self.callers)));
-            state.begun += 1;
-            self.segment.begin(self.rank, state.begun);
-            match &state.broken {
-                Some(error) => outcome.set(Err(error.clone())),
-                None => state.waiting.push_back((task, Arc::clone(&outcome))),
-            }
-            outcome
-        };
-        self.called.notify_all();
-        Pending::new(&outcome, self)
-    }
-
     fn set_timeout(&self, timeout: Duration) {
         let millis = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.timeout.store(millis, Ordering::Relaxed);
@@ -461,50 +445,6 @@ impl Shared {
         connections.shut_down();
     }
 
-    /// Carries out calls until this rank leaves the group. What is left to do for a call when this host has done its part
-    /// goes to `results`.
-    fn run(&self, results: &Sender<Rest>) {
-        let mut place = Place::new(Lane::Sums);
-        loop {
-            let (task, outcome) = {
-                let mut state = lock(&self.state);
-                loop {
-                    if let Some((task, outcome)) = state.waiting.pop_front() {
-                        state.under_way.push(Arc::clone(&outcome));
-                        break (task, outcome);
-                    }
-                    if state.ended {
-                        return;
-                    }
-                    state = self.called.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-            };
-            let elements = match &task {
-                Task::Call(Call::Reduce { values, .. } | Call::ReduceHosts { values, .. }) => {
-                    values.len() as u64
-                }
-                Task::Call(Call::Announce { .. }) | Task::Collective(_) => 0,
-            };
-            let rest = caught(|| match (task, &self.host) {
-                (Task::Call(call), None) => {
-                    self.carry_out(call, &outcome, &mut place).map(|()| None)
-                }
-                (Task::Call(call), Some(host)) => {
-                    self.carry_out_on_host(host, call, &outcome, &mut place).map(Some)
-                }
-                (Task::Collective(collective), _) => {
-                    self.carry_out_collective(collective, &outcome, &mut place).map(|()| None)
-                }
-            });
-            match rest {
-                // Its thread waits for calls until this one ends.
-                Ok(Some(rest)) => drop(results.send(rest)),
-                Ok(None) => self.end_call(&outcome, elements, Ok(())),
-                Err(error) => self.end_call(&outcome, elements, Err(error)),
-            }
-        }
-    }
-
     /// A call has a result. Its memory is the caller's again.
     fn end_call(&self, outcome: &Arc<Outcome>, elements: u64, result: Result<(), Error>) {
         if let Err(error) = &result
@@ -522,138 +462,9 @@ impl Shared {
         outcome.set(result);
     }
 
-    /// The memory of the call is the caller's again when this returns.
-    fn carry_out(&self, call: Call, outcome: &Outcome, place: &mut Place) -> Result<(), Error> {
-        match call {
-            Call::Announce { operation, elements, element } => {
-                let claim = claim(&operation, elements, &element, None);
-                self.agree(outcome, &claim, place)
-            }
-            Call::ReduceHosts { .. } => {
-                Err(Error::Failed("the group has one host, whose ranks have added already".into()))
-            }
-            Call::Reduce { values, average, .. } => {
-                let operation = if average { AVERAGE } else { SUM };
-                let element = values.element();
-                let refused = match self.nonfinite {
-                    NonFinite::Raise => values.floats().iter().position(|value| !value.is_finite()),
-                    NonFinite::Propagate => None,
-                };
-                let claim = claim(operation, values.len() as u64, element.name(), refused);
-                let divisor = average.then_some(self.ranks);
-                let how = How { element, divisor };
-                match values {
-                    Values::Single(mut values) => {
-                        self.sum(outcome, &claim, &mut values[..], how, place)
-                    }
-                    Values::Short(mut values, _) => {
-                        self.sum(outcome, &claim, &mut values[..], how, place)
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits until all ranks have made the call, and compares what they call.
-    fn agree(&self, outcome: &Outcome, claim: &Claim, place: &mut Place) -> Result<(), Error> {
-        self.segment.claim(self.rank, outcome.number, claim);
-        self.step(outcome, place)?;
-        let is_same = |rank| self.segment.is_same(rank, outcome.number, claim);
-        if (0..self.ranks).all(is_same) {
-            return Ok(());
-        }
-        let claims = self.segment.claims(outcome.number);
-        let same = |other: &Claim| {
-            (other.kind, other.elements, &*other.text) == (claim.kind, claim.elements, claim.text())
-        };
-        if claims.iter().all(same) {
-            let found = claims.iter().map(|claim| match claim.refused {
-                Some(at) => format!("value {at} is not finite"),
-                None => String::new(),
-            });
-            let found = self.names.who_says_what(&found.collect::<Vec<_>>());
-            return Err(Error::NotFinite {
-                what: format!("in call {}, at {found}", outcome.number),
-            });
-        }
-        let texts: Vec<_> = claims.into_iter().map(|claim| claim.text).collect();
-        Err(Error::Mismatch { call: outcome.number, what: self.names.who_calls_what(&texts) })
-    }
-
-    fn sum<T: Element>(
-        &self,
-        outcome: &Outcome,
-        claim: &Claim,
-        values: &mut [T],
-        how: How,
-        place: &mut Place,
-    ) -> Result<(), Error> {
-        if size_of_val(values) <= FEW {
-            let buffers = self.buffers(place);
-            buffers.write(self.rank, values);
-            self.agree(outcome, claim, place)?;
-            buffers.add_up(0..values.len(), how, values);
-            return Ok(());
-        }
-        // After each step, a rank adds up its share of a part, writes the next part, and reads the others' sums of the
-        // part before. These are in the places of their own shares, whose values nobody else needs: the other
-        // places of the same buffer hold the next part already.
-        let mut parts = values.chunks_mut(shared_capacity::<T>(self.ranks));
-        let mut write_next = |place: &mut Place| {
-            let part = parts.next()?;
-            let buffers = self.buffers(place);
-            buffers.write_for_others(self.rank, part);
-            Some((buffers, part))
-        };
-        let mut next = write_next(place);
-        self.agree(outcome, claim, place)?;
-        let mut before = None;
-        while let Some((buffers, part)) = next {
-            buffers.add_up_own(self.rank, how, part);
-            next = write_next(place);
-            if let Some((buffers, part)) = before.replace((buffers, part)) {
-                buffers.gather_others(self.rank, part);
-            }
-            self.step(outcome, place)?;
-        }
-        if let Some((buffers, part)) = before {
-            buffers.gather_others(self.rank, part);
-        }
-        Ok(())
-    }
-
     /// The buffers of the next part.
     fn buffers(&self, place: &mut Place) -> Buffers<'_> {
         Buffers { segment: &self.segment, which: place.next(), ranks: self.ranks }
-    }
-
-    /// Takes a step, and waits until all ranks have taken as many.
-    fn step(&self, outcome: &Outcome, place: &mut Place) -> Result<(), Error> {
-        place.steps = place.steps.wrapping_add(1);
-        self.segment.step(self.rank, place.lane, place.steps);
-        let (mut looks, mut yields) = (self.looks, self.yields);
-        loop {
-            let turn = self.segment.turn();
-            let Some(missing) = self.segment.missing(place.lane, place.steps) else {
-                return Ok(());
-            };
-            if looks > 0 {
-                looks -= 1;
-                std::hint::spin_loop();
-                continue;
-            }
-            let sleeps = yields == 0;
-            // A yield may take long if other threads want the processor.
-            if sleeps || yields.is_multiple_of(32) {
-                self.look(outcome, missing)?;
-            }
-            if !sleeps {
-                yields -= 1;
-                thread::yield_now();
-                continue;
-            }
-            self.segment.sleep(turn, SLEEP);
-        }
     }
 
     /// Looks for reasons why a rank that is missing will not come.

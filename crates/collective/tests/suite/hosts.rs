@@ -141,7 +141,8 @@ fn sums_of_devices_are_added_to_those_of_other_hosts() {
                         4 => (0..ranks).map(f32::from).sum(),
                         _ => firsts.iter().map(|rank| value(*rank, call, at)).sum::<f32>(),
                     };
-                    let exact = if call == 1 || call == 4 { exact / f32::from(ranks) } else { exact };
+                    let exact =
+                        if call == 1 || call == 4 { exact / f32::from(ranks) } else { exact };
                     assert_eq!(*sum, exact, "{settings} {rank} {call} {at}");
                 }
             }

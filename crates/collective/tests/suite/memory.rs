@@ -220,6 +220,61 @@ fn a_rank_that_leaves_with_pending_calls_ends_them_at_all_ranks() {
     assert_eq!(errors[1], "rank 0 gave up: it left while calls were pending");
 }
 
+/// A call returns although others have not made it: they may wait for what its caller does next.
+#[test]
+fn callers_do_not_wait_for_each_other() {
+    for ranks in [2, 3, 5] {
+        let turns: Vec<Barrier> = (0..ranks).map(|_| Barrier::new(ranks)).collect();
+        group(NonFinite::Propagate, ranks, |rank, communicator| {
+            for elements in [10, 200_003] {
+                let mut values = vec![rank as f32; elements];
+                let call = |values: &mut [f32]| reduce(Values::Single(lend(values)), false);
+                let mut pending = None;
+                for (turn, barrier) in turns.iter().enumerate() {
+                    if turn == rank {
+                        pending = Some(communicator.call(call(&mut values)));
+                    }
+                    barrier.wait();
+                }
+                // More calls, while the first one may not be over.
+                let mut more = [vec![1.0; elements], vec![2.0; elements]];
+                let later: Vec<_> =
+                    more.iter_mut().map(|values| communicator.call(call(values))).collect();
+                for pending in pending.into_iter().chain(later) {
+                    assert_eq!(pending.wait(TIMEOUT), Some(Ok(())));
+                }
+                let exact = (0..ranks).sum::<usize>() as f32;
+                assert!(values.iter().all(|sum| *sum == exact));
+                for (values, of_each) in more.iter().zip([1.0, 2.0]) {
+                    assert!(values.iter().all(|sum| *sum == of_each * ranks as f32));
+                }
+            }
+        });
+    }
+}
+
+/// Threads of a rank take turns: one leaves what it has begun to the others.
+#[test]
+fn several_threads_of_a_rank_may_call() {
+    let begun = group(NonFinite::Propagate, 2, |_, communicator| {
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        // All calls are the same, whatever their order.
+                        let mut values = vec![1.5; 5000];
+                        let call = reduce(Values::Single(lend(&mut values)), false);
+                        assert_eq!(wait(communicator, call), Ok(()));
+                        assert!(values.iter().all(|sum| *sum == 3.0));
+                    }
+                });
+            }
+        });
+        communicator.counters().done
+    });
+    assert_eq!(begun, [800, 800]);
+}
+
 #[test]
 fn callbacks_may_wait_for_later_calls() {
     group(NonFinite::Propagate, 2, |_, communicator| {
