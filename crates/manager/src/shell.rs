@@ -55,6 +55,8 @@ pub enum Input {
     Beat(Connection, u64),
     /// An event for the manager.
     Event(Event),
+    /// A question whether the manager takes inputs, with the channel for its answer.
+    Look(oneshot::Sender<()>),
     /// The manager's process shall end. Agents and switches continue without it.
     End,
 }
@@ -224,6 +226,11 @@ impl<S: Store> Shell<S> {
                 });
                 // The client may have left.
                 let _ = answer.send(answered);
+                return Ok(());
+            }
+            Input::Look(answer) => {
+                // The one who asked may have left.
+                let _ = answer.send(());
                 return Ok(());
             }
             Input::Connected(connection, ToAgentSender(agent)) => {

@@ -46,6 +46,35 @@ pub fn ready() {
     }
 }
 
+/// The service manager's watchdog, if it has one for this process (systemd's `WatchdogSec`): it starts a process again that
+/// does not say in time that it works.
+#[derive(Clone, Copy, Debug)]
+pub struct Watchdog {
+    pause: Duration,
+}
+
+impl Watchdog {
+    /// The one of this process.
+    #[must_use]
+    pub fn find() -> Option<Self> {
+        // The time of two pauses may pass unused.
+        sd_notify::watchdog_enabled().map(|longest| Self { pause: longest / 3 })
+    }
+
+    /// The time after which to say it again.
+    #[must_use]
+    pub fn pause(self) -> Duration {
+        self.pause
+    }
+
+    /// Says that the process works.
+    pub fn feed(self) {
+        if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]) {
+            tracing::warn!("the service manager does not learn that this process works: {error}");
+        }
+    }
+}
+
 /// The exit statuses of a program, and its environment, for the end of its help.
 #[macro_export]
 macro_rules! exit_status {

@@ -18,4 +18,5 @@ pub(crate) mod run;
 pub(crate) mod switch;
 pub(crate) mod testbed;
 pub(crate) mod watch;
+mod watchdog;
 pub(crate) mod worker;

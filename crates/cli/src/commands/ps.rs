@@ -6,7 +6,7 @@ use tributary_ps::report::{Event, ServerReport};
 use tributary_wire::name_workers;
 
 use crate::args::PsArgs;
-use tributary_base::program::stop_flag;
+use tributary_base::program::{self, stop_flag};
 
 /// Serves until Ctrl-C or SIGTERM.
 ///
@@ -14,6 +14,9 @@ use tributary_base::program::stop_flag;
 /// One line that describes the problem.
 pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
     let tell = |event: &Event, switch: &str| {
+        if matches!(event, Event::Idle | Event::Ready) {
+            program::ready();
+        }
         if args.endpoint.json_events {
             tributary_base::say!(
                 "{}",

@@ -6,7 +6,7 @@ use tributary_ps::report::Event;
 use tributary_reminder::daemon::{self, Event as Told};
 
 use crate::args::PsArgs;
-use tributary_base::program::stop_flag;
+use tributary_base::program::{self, stop_flag};
 
 /// Runs the agent until Ctrl-C or SIGTERM.
 ///
@@ -14,6 +14,9 @@ use tributary_base::program::stop_flag;
 /// One line that describes the problem.
 pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
     let tell = |told: Told<'_>| {
+        if matches!(told, Told::Idle | Told::Ready) {
+            program::ready();
+        }
         if args.endpoint.json_events {
             let event = match told {
                 Told::Idle => Event::Idle,

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use tributary_base::program::{self, stop_flag};
+use tributary_base::program::{self, Watchdog, stop_flag};
 use tributary_embedded::switches::{Reader, Switches};
 use tributary_endpoint::driver::faults;
 use tributary_metrics::Metrics;
@@ -80,10 +80,18 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     program::ready();
     let mut links = Links::of(&ports);
     let mut queues = MissingQueues::default();
+    let (watchdog, mut fed) = (Watchdog::find(), Instant::now());
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
         links.watch(handle.control());
         queues.watch(handle.control(), args.priority_queues);
         std::thread::sleep(Duration::from_millis(20));
+        if let Some(watchdog) = watchdog.filter(|watchdog| fed.elapsed() >= watchdog.pause()) {
+            // The thread of the packets answers.
+            if handle.control().call(|_, _| ()).is_ok() {
+                watchdog.feed();
+            }
+            fed = Instant::now();
+        }
         if let Some(Err(error)) = traces.as_mut().map(|traces| traces.look(handle.control())) {
             tracing::warn!("{error:#}; no more packets are traced");
             handle.control().call(|switch, _| switch.set_tracing(None)).ok();

@@ -50,9 +50,10 @@ fn commands(path: &[&str]) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
-/// Units of type `notify` are active once their process has said so.
+/// Units of type `notify` are active once their process has said so, and are started again if it no longer says that it
+/// works.
 #[test]
-fn a_daemon_tells_the_service_manager_that_it_serves() {
+fn a_daemon_tells_the_service_manager_that_it_serves_and_works() {
     let file = JobFile::new("[topology]\nkind = \"star\"\nworkers = 2\nps_hosts = 1\n[[job]]\n");
     let path = |name: &str| file.path(name).display().to_string();
     fs::write(path("site.toml"), "network = \"job.toml\"\n[[server]]\nhost = \"w1\"\ngpus = 1\n")
@@ -64,13 +65,18 @@ fn a_daemon_tells_the_service_manager_that_it_serves() {
     let args = ["place", "serve", &site, "--listen", &listen, "--database", &database];
     let mut manager = tributary(&args);
     manager.env("NOTIFY_SOCKET", path("notify.sock")).stdout(Stdio::null());
+    manager.env("WATCHDOG_USEC", "300000");
     let mut manager = manager.spawn().unwrap();
-    let mut text = [0; 64];
-    let length = told.recv(&mut text);
+    let next = || {
+        let mut text = [0; 64];
+        let length = told.recv(&mut text);
+        length.map(|length| String::from_utf8_lossy(&text[..length]).trim_end().to_owned())
+    };
+    let said = [next(), next(), next()].map(|said| said.unwrap_or_default());
     let there = fs::exists(path("manager.sock"));
     manager.kill().unwrap();
     manager.wait().unwrap();
-    assert_eq!(String::from_utf8_lossy(&text[..length.unwrap()]).trim_end(), "READY=1");
+    assert_eq!(said, ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
     assert!(there.unwrap(), "it listens when it says so");
 }
 

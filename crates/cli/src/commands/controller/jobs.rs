@@ -15,6 +15,7 @@ use tributary_model::{Deployment, Scenario, plan::Placement};
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
+use crate::commands::watchdog;
 use crate::sources::{Controlled, Served, TakingPart};
 
 /// Refuses jobs that clients cannot admit, step and move.
@@ -154,7 +155,7 @@ async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()
     let Some(door) = door else {
         tributary_base::say!("end with Ctrl-C");
         program::ready();
-        tributary_endpoint::until(stop).await;
+        watchdog::feed_until(tributary_endpoint::until(stop)).await;
         return Ok(());
     };
     let address = door.listen.clone();
@@ -164,7 +165,7 @@ async fn listen(jobs: &Jobs, door: Option<Door>, stop: &AtomicBool) -> Result<()
     tributary_base::say!("endpoints and clients are served at {}", server.address());
     tributary_base::say!("end with Ctrl-C");
     program::ready();
-    tributary_endpoint::until(stop).await;
+    watchdog::feed_until(tributary_endpoint::until(stop)).await;
     jobs.close().await;
     server.stop().await;
     Ok(())

@@ -10,6 +10,7 @@ use tributary_manager::agent::{Agent, Settings};
 use tributary_metrics::Metrics;
 use tributary_netio::device::Kind as Io;
 
+use crate::commands::watchdog;
 use crate::options::ProcessArgs;
 use tributary_base::program::{self, stop_flag};
 
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &AgentArgs, metrics: &Metrics) -> Result<()> {
     tributary_base::say!("agent of {}, manager at {}; end with Ctrl-C", args.server, args.manager);
     // It waits for the manager from now on, however long that takes.
     program::ready();
-    tributary_endpoint::runtime()?
-        .block_on(agent.run(&stop, |what| tributary_base::say!("{what}")))?;
+    let running = agent.run(&stop, |what| tributary_base::say!("{what}"));
+    tributary_endpoint::runtime()?.block_on(watchdog::feed_until(running))?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use tokio::sync::{mpsc as queue, watch};
+use tokio::sync::{mpsc as queue, oneshot, watch};
 use tonic::service::Routes;
 use tributary_access::args::{DoorArgs, IdentityArgs, encrypts, remote};
 use tributary_access::listen::standard;
@@ -26,7 +26,7 @@ use tributary_metrics::Metrics;
 
 use crate::options::ProcessArgs;
 use crate::sources::Managed;
-use tributary_base::program::{self, stop_flag};
+use tributary_base::program::{self, Watchdog, stop_flag};
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
@@ -113,7 +113,8 @@ pub(crate) fn run(args: &ServeArgs, metrics: &Metrics) -> Result<()> {
         .block_on(Server::start(Routes::new(service), door, LIMITS))
         .with_context(|| format!("cannot serve the manager at {}", args.listen))?;
     runtime.spawn(switches::follow(controller, wanted, inputs.clone()));
-    runtime.spawn(end(stop, inputs));
+    runtime.spawn(end(stop, inputs.clone()));
+    runtime.spawn(feed_watchdog(inputs));
     for peak in peaks {
         tracing::info!(target: tributary_base::DECISIONS, "{peak}");
     }
@@ -153,6 +154,19 @@ async fn end(stop: Arc<AtomicBool>, inputs: Sender<Input>) {
     }
     // An error means that the manager has already ended.
     let _: Result<(), mpsc::SendError<Input>> = inputs.send(Input::End);
+}
+
+/// Tells the service manager that the thread of decisions works, as long as it takes inputs.
+async fn feed_watchdog(inputs: Sender<Input>) {
+    let Some(watchdog) = Watchdog::find() else { return };
+    loop {
+        tokio::time::sleep(watchdog.pause()).await;
+        let (answer, answered) = oneshot::channel();
+        if inputs.send(Input::Look(answer)).is_err() || answered.await.is_err() {
+            return;
+        }
+        watchdog.feed();
+    }
 }
 
 #[cfg(test)]
