@@ -40,7 +40,9 @@ class RendezvousError(Error):
 
 
 LOOPBACK = "127.0.0.1"
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.05
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.0002, 0.05
+# Of the time that a rank has waited for others, what it may wait too long.
+_TOO_LONG = 0.1
 # In seconds. All ranks have joined then, and each answers within milliseconds.
 _PATIENCE = 30.0
 _MOST_RANKS_OF_A_HOST = 1024
@@ -333,19 +335,19 @@ class Board:
 
     def _wait(self, key: str, ranks: Iterable[int], done: str) -> None:
         # Polling leaves room for signals, which a wait inside the store does not.
-        pause = _FIRST_PAUSE
+        began = time.monotonic()
         missing = list(ranks)
         while True:
             missing = [rank for rank in missing if not self._has(f"{key}/{rank}")]
             if not missing:
                 return
-            if time.monotonic() > self._deadline:
+            now = time.monotonic()
+            if now > self._deadline:
                 raise RendezvousError(
                     f"rank {self._rank}: timeout after {self._timeout:g} s: these ranks have not "
                     f"{done}: {_ranges(missing)}"
                 )
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            time.sleep(min(max(_TOO_LONG * (now - began), _FIRST_PAUSE), _LONGEST_PAUSE))
 
 
 def _ranges(ranks: list[int]) -> str:
