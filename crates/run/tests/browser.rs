@@ -42,7 +42,7 @@ fn scene() -> Scene {
 }
 
 fn sample(at: u64) -> Sample {
-    let worker = |rounds| WorkerSample { rounds, awaited: 3 };
+    let worker = |rounds| WorkerSample { rounds, awaited: 3, ..WorkerSample::default() };
     let counts = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
     Sample {
         at_us: 100 * at,
@@ -55,7 +55,8 @@ fn sample(at: u64) -> Sample {
             held: vec![8, 8],
             cells: "0d1d".repeat(CELLS as usize / 2),
         }],
-        links: vec![LinkSample { bytes: [50_000 * at, 0], drops: [0, at / 55] }; 4],
+        links: vec![LinkSample { bytes: [50_000 * at, 0], drops: [0, at / 55], lost: [0, 0] }; 4],
+        findings: Vec::new(),
     }
 }
 
