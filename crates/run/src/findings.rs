@@ -48,44 +48,44 @@ pub(crate) struct WorkerNow<'a> {
     pub(crate) measured: Measured,
 }
 
-/// How much later than most each worker begins a round, in seconds on average. A sum ends at all workers at the same
-/// time, so those that spend less time in it than most have begun it later. Empty if that is not known.
+/// How much later than most each worker begins a round, in seconds on average. Empty if that is not known.
+///
+/// A sum ends at all workers at the same time, so those that spend less time in it than most have begun it later. What
+/// they have waited longer for a core before is not their fault.
 pub(crate) fn lateness(workers: &[WorkerNow<'_>]) -> Vec<f64> {
-    let means = means(workers);
-    let usual = usual(&means);
+    let (means, usual) = means(workers);
     means.iter().map(|mean| (usual - mean).max(0.0)).collect()
 }
 
-/// The time that each worker spends in the sum of a round; empty if there are too few rounds.
-fn means(workers: &[WorkerNow<'_>]) -> Vec<f64> {
+/// The time of a round that each worker would spend in its sum if it had waited for a core no longer than most before
+/// that, and the time that most spend there. Nothing if there are too few rounds.
+fn means(workers: &[WorkerNow<'_>]) -> (Vec<f64>, f64) {
     if workers.iter().any(|worker| worker.measured.rounds < ROUNDS) {
-        return Vec::new();
+        return (Vec::new(), 0.0);
     }
-    let mean = |worker: &WorkerNow<'_>| {
-        let Measured { rounds, reduce_seconds, .. } = worker.measured;
-        reduce_seconds / rounds as f64
+    let each = |of: fn(&Measured) -> f64| -> Vec<f64> {
+        let mean = |it: &WorkerNow<'_>| of(&it.measured) / it.measured.rounds as f64;
+        workers.iter().map(mean).collect()
     };
-    workers.iter().map(mean).collect()
+    let (sums, waits) = (each(|it| it.reduce_seconds), each(|it| it.core_wait_seconds));
+    let usual_wait = usual(&waits);
+    let means = sums.iter().zip(waits).map(|(sum, wait)| sum + (wait - usual_wait).max(0.0));
+    (means.collect(), usual(&sums))
 }
 
-/// The time of most: with an even number, the longer one in the middle.
-fn usual(means: &[f64]) -> f64 {
-    let mut sorted = means.to_vec();
+/// The time of most: of an even number, the longer one in the middle.
+fn usual(times: &[f64]) -> f64 {
+    let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or_default()
 }
 
 /// The workers that the others of a job wait for.
 pub(crate) fn late_workers(job: usize, workers: &[WorkerNow<'_>]) -> Option<Finding> {
-    let means = means(workers);
-    let usual = usual(&means);
+    let (means, usual) = means(workers);
     let wait = usual - means.iter().copied().fold(f64::INFINITY, f64::min);
-    let late: Vec<&WorkerNow<'_>> = workers
-        .iter()
-        .zip(&means)
-        .filter(|(_, mean)| **mean < LATE * usual)
-        .map(|(worker, _)| worker)
-        .collect();
+    let late = workers.iter().zip(&means).filter(|(_, mean)| **mean < LATE * usual);
+    let late: Vec<&WorkerNow<'_>> = late.map(|(worker, _)| worker).collect();
     if late.is_empty() || wait < WAIT {
         return None;
     }
@@ -230,6 +230,24 @@ mod tests {
         let late: Vec<f64> = lateness(&some).iter().map(|late| (1e3 * late).round()).collect();
         assert_eq!(late, [0.0, 50.0, 0.0]);
         assert!(lateness(&workers(&[1.0, 0.5], 9)).is_empty());
+    }
+
+    #[test]
+    fn a_worker_that_waits_longer_for_a_core_is_not_late() {
+        let mut some = workers(&[1.0, 0.6, 1.0], 20);
+        assert_eq!(late_workers(0, &some).unwrap().workers, [4]);
+        some[1].measured.core_wait_seconds = 0.7;
+        assert_eq!(late_workers(0, &some), None);
+        assert_eq!(lateness(&some).iter().map(|late| (1e3 * late).round()).sum::<f64>(), 5.0);
+        some[0].measured.core_wait_seconds = 0.7;
+        some[2].measured.core_wait_seconds = 0.7;
+        assert_eq!(late_workers(0, &some).unwrap().workers, [4], "all wait for a core");
+        some[0].measured.core_wait_seconds = 0.0;
+        some[2].measured.core_wait_seconds = 0.0;
+        // It is late by more than that.
+        some[1].measured.core_wait_seconds = 0.2;
+        let found = late_workers(0, &some).unwrap();
+        assert!(found.text.starts_with("the others wait up to 30.0 ms for"), "{}", found.text);
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub mod rounding;
 pub mod rounds;
 pub mod tensors;
 pub mod train;
+mod waits;
 pub mod workload;
 
 pub use node::{Error, Lane, Node, Sums};

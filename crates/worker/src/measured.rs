@@ -10,6 +10,9 @@ pub struct Measured {
     pub rounds: u64,
     /// Seconds in the sums of these rounds.
     pub reduce_seconds: f64,
+    /// Seconds between these sums for which its thread waited for a core.
+    #[serde(default)]
+    pub core_wait_seconds: f64,
     /// Fragments with a result.
     pub fragments: u64,
     /// Of these, fragments that met another task in a switch.

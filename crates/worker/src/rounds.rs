@@ -115,6 +115,9 @@ pub struct WorkerReport {
     /// its process with other parts.
     #[serde(default)]
     pub processor_seconds: Option<f64>,
+    /// Seconds between these all-reduces for which the worker's thread waited for a core.
+    #[serde(default)]
+    pub core_wait_seconds: f64,
     /// Counters of the protocol.
     #[serde(flatten)]
     pub stats: Stats,
@@ -135,12 +138,14 @@ impl WorkerReport {
     /// What a worker with these counters of the protocol has measured.
     #[must_use]
     pub fn measured(&self, stats: &Stats) -> Measured {
-        let Self { rounds, values, measured, reduce_seconds, frames, .. } = *self;
+        let Self { rounds, values, measured, reduce_seconds, core_wait_seconds, frames, .. } =
+            *self;
         // All rounds of a workload have the same size.
         let share = measured as f64 / values.max(1) as f64;
         Measured {
             rounds: (rounds as f64 * share).round() as u64,
             reduce_seconds,
+            core_wait_seconds,
             fragments: stats.results,
             collisions: stats.collisions,
             resent: stats.resent + stats.direct,
@@ -361,6 +366,13 @@ impl Rounds {
     pub fn count_processor(&mut self, used: Duration) {
         if self.report.rounds >= self.workload.warm_up() {
             *self.report.processor_seconds.get_or_insert(0.0) += used.as_secs_f64();
+        }
+    }
+
+    /// Adds a wait for a core before the all-reduce that is about to begin.
+    pub(crate) fn count_core_wait(&mut self, wait: Duration) {
+        if self.report.rounds >= self.workload.warm_up() {
+            self.report.core_wait_seconds += wait.as_secs_f64();
         }
     }
 
