@@ -27,6 +27,9 @@ const GAP: u16 = 2;
 /// Most findings that are shown.
 const MOST_FINDINGS: usize = 3;
 
+/// Most workers, and most links, whose events are shown of a sample.
+const MOST_TOLD: usize = 3;
+
 /// Happenings that are looked for, at most: in so many samples.
 const LOOKED: usize = 300;
 
@@ -62,17 +65,16 @@ pub fn draw(frame: &mut Frame<'_>, history: &History, position: &Position) {
         false => KEYS.to_owned(),
     };
     frame.render_widget(Paragraph::new(speed).style(SOFT), foot);
+    let jobs = 1 + u16::try_from(scene.jobs.len()).unwrap_or(u16::MAX).min(8);
+    let [top, rest] = Layout::vertical([Constraint::Length(jobs), Constraint::Min(0)]).areas(body);
+    panel(frame, top, "Jobs", |area| picture.jobs(area));
     let [upper, lower] =
-        Layout::vertical([Constraint::Percentage(60), Constraint::Percentage(40)]).areas(body);
+        Layout::vertical([Constraint::Percentage(58), Constraint::Percentage(42)]).areas(rest);
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(56), Constraint::Percentage(44)])
             .spacing(GAP)
             .areas(upper);
-    let jobs = 2 + u16::try_from(scene.jobs.len()).unwrap_or(u16::MAX).min(8);
-    let [top, bottom] =
-        Layout::vertical([Constraint::Length(jobs), Constraint::Min(0)]).areas(left);
-    panel(frame, top, "Jobs", |_| picture.jobs());
-    panel(frame, bottom, "Workers", |area| picture.workers(area));
+    panel(frame, left, "Workers", |area| picture.workers(area));
     panel(frame, right, "Aggregators", |area| picture.pools(area));
     let [left, right] =
         Layout::horizontal([Constraint::Percentage(60), Constraint::Percentage(40)])
@@ -129,21 +131,36 @@ struct WorkerRow<'a> {
 }
 
 impl WorkerRow<'_> {
-    fn text(self) -> Text<'static> {
+    fn text(self, area: Rect) -> Text<'static> {
         let Self { is_culprit, behind, worker, position, name, job } = self;
         let style = colour(Some(position));
         let of = job.rounds.unwrap_or(worker.rounds + behind).max(1);
         let [full, rest] = bar(worker.rounds as f64 / of as f64, 12, style);
         let late = match worker.late_us {
             0..50 => String::new(),
-            us => format!("  {:.1} ms late", us as f64 / 1e3),
+            us => format!("{:>6.1} ms late", us as f64 / 1e3),
         };
-        let facts = format!("  {behind:>3} behind  {:>5} sent again{late}", worker.resent);
+        let again = format!("{:>5} sent again", worker.resent);
+        let facts = [format!("{behind:>3} behind"), late, again];
+        let facts = facts.into_iter().filter(|fact| !fact.is_empty());
+        let facts = fitting(facts, area, 9 + 9 + 12);
         let red = if is_culprit { Style::new().fg(Color::Red) } else { Style::new() };
         let name = Span::styled(format!("{} ", padded(name, 8)), style);
         let job = Span::styled(format!("{} ", padded(&job.name, 8)), SOFT);
         Text::from(vec![name, job, full, rest, Span::styled(facts, red)])
     }
+}
+
+/// As many of these facts as have room beside so many columns.
+fn fitting(facts: impl Iterator<Item = String>, area: Rect, beside: usize) -> String {
+    let mut room = usize::from(area.width).saturating_sub(beside);
+    let fits = |fact: &String| {
+        let width = 2 + fact.chars().count();
+        let fits = width <= room;
+        room = room.saturating_sub(width);
+        fits
+    };
+    facts.take_while(fits).map(|fact| format!("  {fact}")).collect()
 }
 
 impl Picture<'_> {
@@ -186,7 +203,7 @@ impl Picture<'_> {
         self.now.findings.iter().take(MOST_FINDINGS).map(line).collect()
     }
 
-    fn jobs(&self) -> Vec<Text<'static>> {
+    fn jobs(&self, area: Rect) -> Vec<Text<'static>> {
         let Self { scene, now, before } = self;
         let counted: &[(&str, &str)] = match scene.protocol.as_str() {
             "esa" => &[("preempted", "preempted"), ("evicted", "evicted")],
@@ -205,13 +222,13 @@ impl Picture<'_> {
             let completed = now.count(position, "completed");
             let more = completed.saturating_sub(before.count(position, "completed"));
             let [full, rest] = bar(now.progress(scene, position).unwrap_or(0.0), 12, style);
-            let mut facts =
-                format!(" {rounds:10} {:>6.0}/s complete", more as f64 / self.seconds());
-            for (outcome, words) in counted {
-                facts += &format!("  {} {words}", now.count(position, outcome));
-            }
             let again: u64 = workers.iter().map(|worker| worker.resent).sum();
-            facts += &format!("  {again} sent again");
+            let counts =
+                counted.iter().map(|(outcome, words)| (now.count(position, outcome), words));
+            let counts = counts.map(|(count, words)| format!("{count} {words}"));
+            let speed = format!("{:>6.0}/s complete", more as f64 / self.seconds());
+            let facts = [format!("{rounds:10}"), speed, format!("{again} sent again")];
+            let facts = fitting(facts.into_iter().chain(counts), area, 10 + 12);
             let name = Span::styled(padded(&job.name, 10), style);
             Text::from(vec![name, full, rest, Span::raw(facts)])
         };
@@ -249,7 +266,7 @@ impl Picture<'_> {
             });
             rows.truncate(area.height.into());
         }
-        rows.into_iter().map(WorkerRow::text).collect()
+        rows.into_iter().map(|row| row.text(area)).collect()
     }
 
     fn pools(&self, area: Rect) -> Vec<Text<'static>> {
@@ -289,9 +306,10 @@ impl Picture<'_> {
                 let words = words.map_or(it.outcome, |(_, words)| words);
                 let job = printable(&scene.jobs[it.job].name);
                 let switch = printable(&scene.switches[it.switch].name);
-                let text = format!("{job} at {switch}: {words}: {}", it.count);
+                let text = format!("{job} at {switch}: {} {words}", it.count);
                 (it.at_us, event(it.at_us, text, colour(Some(it.job))))
             }));
+            found.extend(self.of_parts(pair[1], pair[0]));
         }
         let notes = history.lines().filter_map(|line| match line {
             Line::Note(note) if note.at_us <= now.at_us => Some(note),
@@ -309,12 +327,37 @@ impl Picture<'_> {
         found.into_iter().take(room).map(|(_, line)| line).collect()
     }
 
+    /// What happened to workers and links between two samples.
+    fn of_parts(&self, before: &Sample, after: &Sample) -> Vec<(u64, Text<'static>)> {
+        let (scene, at_us) = (self.scene, after.at_us);
+        let again = log::sent_again(before, after).into_iter().take(MOST_TOLD);
+        let again = again.filter_map(|(position, worker, count)| {
+            let job = scene.jobs.get(position)?;
+            let name = &scene.hosts.get(*job.workers.get(worker)?)?.name;
+            let (name, job) = (printable(name), printable(&job.name));
+            let text = format!("{name} of {job}: {count} packets sent again");
+            Some((at_us, event(at_us, text, colour(Some(position)))))
+        });
+        let lost = log::lost(before, after).into_iter().take(MOST_TOLD);
+        let lost = lost.filter_map(|(link, way, count)| {
+            let ends = scene.links.get(link)?.ends;
+            let [from, to] = [ends[way], ends[1 - way]].map(|end| printable(self.name(end)));
+            let text = format!("{from} → {to}: {count} frames lost");
+            Some((at_us, event(at_us, text, Style::new().fg(Color::Red))))
+        });
+        again.chain(lost).collect()
+    }
+
+    fn name(&self, node: Node) -> &str {
+        let name = match node {
+            Node::Host(host) => self.scene.hosts.get(host).map(|host| &host.name),
+            Node::Switch(switch) => self.scene.switches.get(switch).map(|switch| &switch.name),
+        };
+        name.map_or("?", String::as_str)
+    }
+
     fn links(&self, area: Rect) -> Vec<Text<'static>> {
         let Self { scene, now, before } = self;
-        let name = |node: Node| match node {
-            Node::Host(host) => scene.hosts.get(host).map(|host| host.name.as_str()),
-            Node::Switch(switch) => scene.switches.get(switch).map(|switch| switch.name.as_str()),
-        };
         let mut loads = Vec::new();
         let samples = now.links.iter().zip(&before.links);
         for (number, (link, (new, old))) in scene.links.iter().zip(samples).enumerate() {
@@ -323,7 +366,7 @@ impl Picture<'_> {
                 let is_lossy = now.findings.iter().any(about);
                 let bits = 8 * new.bytes[way].saturating_sub(old.bytes[way]);
                 let dropped = new.drops[way].saturating_sub(old.drops[way]);
-                let ends = [link.ends[way], link.ends[1 - way]].map(|end| name(end).unwrap_or("?"));
+                let ends = [link.ends[way], link.ends[1 - way]].map(|end| self.name(end));
                 let lost = new.lost[way].saturating_sub(old.lost[way]);
                 let bits = bits as f64 / self.seconds();
                 loads.push((is_lossy, bits, dropped + lost, ends, link.rate));
