@@ -65,8 +65,9 @@ pub const CROSS_CONNECT: &str = "cross=connect";
 /// Time limit for the cross-connect to answer, beside the outage.
 const CROSS_CONNECT_TIME: Duration = Duration::from_secs(5);
 
-/// Most frames on a link at a time: in the buffers of the sockets at its ends. Windows are smaller.
-const UNDER_WAY: u64 = 4096;
+/// Most frames on a link at a time: those of some windows, in the buffers of the sockets at its ends. Most of them have
+/// arrived when the receiver reports, which is later.
+const UNDER_WAY: u64 = 1024;
 
 /// Frames for a worker that has its sums, and has ended, at most.
 const LEFT: u64 = 256;
