@@ -129,7 +129,8 @@ mod tests {
         port.receive(8, &mut |frame| seen.push(frame[0])).unwrap();
         assert_eq!(seen, [3, 9]);
         assert_eq!(frames.now(), FrameCount { sent: 1, received: 1 });
-        let both = [frames.now(), FrameCount { sent: 4, received: 5 }].into_iter().sum();
+        let both: FrameCount =
+            [frames.now(), FrameCount { sent: 4, received: 5 }].into_iter().sum();
         assert_eq!(both, FrameCount { sent: 5, received: 6 });
     }
 }
