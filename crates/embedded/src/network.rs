@@ -220,14 +220,11 @@ impl Embedded {
         metrics.add(Workers::new(boards.workers.clone()));
         metrics.add(Backends(boards.servers.clone()));
         let controller = Controller::connect(topology, configs.collect(), program).await?;
-        let counters = |(host, ports): (&HostId, &Vec<_>)| {
-            (*host, ports.iter().map(|_| Arc::default()).collect())
-        };
         Ok(Self {
             deployment: Arc::clone(deployment),
             controller: Some(Arc::new(controller)),
             switches,
-            frames: ports.iter().map(counters).collect(),
+            frames: counters(&ports),
             ports,
             executors,
             servers: Vec::new(),
@@ -402,6 +399,13 @@ fn tapped(tap: Option<&Tap>, end: End, io: Box<dyn FrameIo>) -> Box<dyn FrameIo>
         Some(tap) => tap(end, io),
         None => io,
     }
+}
+
+/// What counts the frames of each of these ports.
+fn counters<P>(ports: &BTreeMap<HostId, Vec<P>>) -> BTreeMap<HostId, Vec<Arc<Frames>>> {
+    let of_host =
+        |(host, ports): (&HostId, &Vec<P>)| (*host, ports.iter().map(|_| Arc::default()).collect());
+    ports.iter().map(of_host).collect()
 }
 
 /// What wakes each thread of a host in this process.
