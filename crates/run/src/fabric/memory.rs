@@ -37,6 +37,9 @@ pub struct Memory {
     threads: u16,
 }
 
+/// How long a switch may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Frames that a link with delays holds back, at most: those of several windows.
 const HELD_BACK: u64 = 4096;
 
@@ -186,7 +189,7 @@ impl Fabric for Memory {
 }
 
 impl Memory {
-    /// What the ports of a switch have counted; empty if it has stopped.
+    /// What the ports of a switch have counted; empty if it does not answer.
     async fn statistics(&self, switch: SwitchId) -> Vec<(u16, PortStatistics)> {
         let Some(control) = self.network.switch(switch) else { return Vec::new() };
         let ports: Vec<u16> =
@@ -195,7 +198,8 @@ impl Memory {
             let count = |port| Some((port, switch.port_statistics(port)?));
             ports.into_iter().filter_map(count).collect()
         };
-        control.run(count).await.unwrap_or_default()
+        let counted = tokio::time::timeout(PATIENCE, control.run(count)).await;
+        counted.ok().and_then(Result::ok).unwrap_or_default()
     }
 
     async fn all_statistics(&self) -> BTreeMap<(usize, u16), FrameCount> {

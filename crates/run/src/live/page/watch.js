@@ -200,7 +200,9 @@ function renderFindings(sample) {
   const kind = lines.length ? "wrong" : "none";
   if (list.dataset.shown === lines.join("\n") && list.firstChild?.className === kind) return;
   list.dataset.shown = lines.join("\n");
-  list.replaceChildren(...lines.length ? lines.map((line) => item("wrong", line)) : [item("none", "nothing wrong was found")]);
+  // Of switches that run elsewhere, too little is known to say so.
+  const nothing = scene.fabric === "attached" ? [] : [item("none", "nothing wrong was found")];
+  list.replaceChildren(...lines.length ? lines.map((line) => item("wrong", line)) : nothing);
 }
 // The finding about a worker or a link, if there is one.
 const findingOf = (sample, job, worker) => (sample.findings ?? []).find((it) => it.job === job && (it.workers ?? []).includes(worker));
