@@ -14,4 +14,4 @@ picture() {
     chromium --headless --no-sandbox --disable-gpu --user-data-dir="$work/profile" --hide-scrollbars \
         --window-size=1280,980 --virtual-time-budget=3000 --screenshot="docs/images/$1" "$2" 2> "$work/log"
 }
-picture watch.png "$url#at=${AT:-18740}"
+picture watch.png "$url#at=${AT:-33700}"

@@ -55,7 +55,8 @@ header aggregation_t {
     index_t    index;
 }
 
-#define VALUE_FIELD(i) bit<32> v##i;
+// Two's complement: dissectors show them with their signs.
+#define VALUE_FIELD(i) @signed bit<32> v##i;
 
 header values_t {
     FOR_EACH_LANE(VALUE_FIELD)

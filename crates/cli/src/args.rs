@@ -332,7 +332,7 @@ pub(crate) struct SwitchArgs {
     #[arg(long, value_name = "N", default_value_t = 10, requires = "explain",
         value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) explain_rate: u64,
-    /// Print only the final counters, as JSON.
+    /// Print only counters, as JSON: those of the ports again and again, and the final ones of the queues.
     #[arg(long, hide = true)]
     pub(crate) json_statistics: bool,
     #[command(flatten)]

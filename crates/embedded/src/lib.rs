@@ -22,6 +22,7 @@ pub mod switches;
 mod threads;
 
 pub use network::{
-    Boards, Contacts, Embedded, Note, Options, Outside, Tap, Tell, device_id, join, spawn,
+    Boards, Contacts, Embedded, LINK_CAPACITY, Note, Options, Outside, Tap, Tell, device_id, join,
+    spawn,
 };
 pub use threads::{row, share};

@@ -26,7 +26,7 @@ use tributary_endpoint::tokens::Tokens;
 use tributary_metrics::{Board, Metrics};
 use tributary_model::{Deployment, End, HostId, LinkId, Scenario, SwitchId, worker_index};
 use tributary_netio::memory::{self, MemoryPort};
-use tributary_netio::{Fan, FrameIo, Waker};
+use tributary_netio::{Counted, Fan, FrameCount, FrameIo, Frames, Waker};
 use tributary_ps::numbers::{Backends, Numbers as ServerNumbers};
 use tributary_ps::report::Event;
 use tributary_switch::runtime::{Control, Report, Runtime, SwitchHandle};
@@ -40,7 +40,7 @@ use crate::switches::{Reader, Switches};
 use crate::threads::row;
 
 /// Frames that a link holds in each direction, as in a network card's ring.
-const LINK_CAPACITY: usize = 256;
+pub const LINK_CAPACITY: usize = 256;
 
 /// Why a host's ports are there when its process starts.
 const ONE_PROCESS: &str = "a host has one process";
@@ -113,6 +113,8 @@ pub struct Embedded {
     switches: Vec<Running>,
     /// The hosts' ends of their links, until their endpoints start: one for each of their threads.
     ports: BTreeMap<HostId, Vec<(HostPort, Waker)>>,
+    /// Those of these ports.
+    frames: BTreeMap<HostId, Vec<Arc<Frames>>>,
     /// What runs the endpoint of each lane of a host's worker. Hosts share them.
     executors: BTreeMap<HostId, Vec<Arc<Executor>>>,
     servers: Vec<JoinHandle<()>>,
@@ -222,6 +224,7 @@ impl Embedded {
             deployment: Arc::clone(deployment),
             controller: Some(Arc::new(controller)),
             switches,
+            frames: counters(&ports),
             ports,
             executors,
             servers: Vec::new(),
@@ -353,12 +356,19 @@ impl Embedded {
         Ok((self.at_host(host, 0, io)?, waker))
     }
 
-    /// Puts the faults of a host's link around the port of a lane, and a tap around both.
+    /// Frames that a host in this process has sent into its link, and received from it.
+    #[must_use]
+    pub fn frames(&self, host: HostId) -> Option<FrameCount> {
+        self.frames.get(&host).map(|ports| ports.iter().map(|frames| frames.now()).sum())
+    }
+
+    /// Puts the faults of a host's link around the port of a lane, a tap around both, and counts its frames.
     fn at_host(&self, host: HostId, lane: usize, io: HostPort) -> Result<Box<dyn FrameIo>> {
         let scenario = self.deployment.scenario();
         let (link, end) = (scenario.network.topology.host(host).link, End::Host(host));
-        let io = Box::new(Links::from(scenario).faulty_lane(lane, link, end, io)?);
-        Ok(tapped(self.tap.as_ref(), end, io))
+        let io = Links::from(scenario).faulty_lane(lane, link, end, io)?;
+        let io = Counted::new(io, Arc::clone(&self.frames[&host][lane]));
+        Ok(tapped(self.tap.as_ref(), end, Box::new(io)))
     }
 
     /// Ends the parameter servers and reminder agents, and the executors of workers, which have ended by then.
@@ -389,6 +399,13 @@ fn tapped(tap: Option<&Tap>, end: End, io: Box<dyn FrameIo>) -> Box<dyn FrameIo>
         Some(tap) => tap(end, io),
         None => io,
     }
+}
+
+/// What counts the frames of each of these ports.
+fn counters<P>(ports: &BTreeMap<HostId, Vec<P>>) -> BTreeMap<HostId, Vec<Arc<Frames>>> {
+    let of_host =
+        |(host, ports): (&HostId, &Vec<P>)| (*host, ports.iter().map(|_| Arc::default()).collect());
+    ports.iter().map(of_host).collect()
 }
 
 /// What wakes each thread of a host in this process.

@@ -10,7 +10,8 @@
 //! - [`device::Device`]: one of the last three, selected by the user;
 //! - [`faults::Faulty`]: any of them, with frames lost, duplicated, reordered and delayed from a
 //!   seed;
-//! - [`Fan`]: several links to the threads of a neighbour, as one port.
+//! - [`Fan`]: several links to the threads of a neighbour, as one port;
+//! - [`Counted`]: any of them, with its frames counted for other threads.
 //!
 //! A thread that has several ports, or that other threads must also wake, sleeps in a [`Poller`].
 //! The crate does not interpret frames: formats are in `tributary-wire`, rules in
@@ -26,6 +27,7 @@ use std::io;
 use std::time::Duration;
 
 pub mod capture;
+mod counted;
 pub mod device;
 pub mod ethtool;
 mod fan;
@@ -45,6 +47,7 @@ mod sys;
 pub mod udp;
 pub mod xdp;
 
+pub use counted::{Counted, FrameCount, Frames};
 pub use fan::Fan;
 pub use poll::{Poller, Waker, Watch};
 

@@ -4,15 +4,16 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
+use std::time::Instant;
 
 use anyhow::{Context, Result};
 use tributary_endpoint::serving::{Host, Kind, Serving};
 use tributary_endpoint::{Args, channel, open_server_ports};
-use tributary_metrics::{Board, Metrics};
+use tributary_metrics::{Board, Metrics, PERIOD};
 use tributary_model::JobSpec;
 use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
-use tributary_netio::{FrameIo, Waker};
+use tributary_netio::{Counted, FrameCount, FrameIo, Frames, Waker};
 use tributary_protocol::server;
 use tributary_wire::JobId;
 
@@ -66,6 +67,8 @@ fn serve_jobs(
     tell: &(dyn Fn(&Event) + Sync),
 ) -> Result<()> {
     let (id, waker) = (serving.id, Waker::new());
+    // Those of all ports so far.
+    let mut frames: Vec<Arc<Frames>> = Vec::new();
     while serving.goes_on(stop) {
         let ports = open_server_ports(serving.scenario(), id, args)?;
         let Some(deployment) = serving.join(stop)? else { return Ok(()) };
@@ -80,18 +83,26 @@ fn serve_jobs(
         let follows = |job: &JobSpec| job.protocol.has_reminder_agent() || job.on_death.goes_on();
         let over = serving.over(&deployment, follows, stop);
         tell(&Event::Ready);
-        let serve = |(servers, io): (Servers, Faulty<Device>),
+        let ports = ports.into_iter().map(|io| {
+            frames.push(Arc::default());
+            Counted::new(io, Arc::clone(&frames[frames.len() - 1]))
+        });
+        let ports: Vec<Counted<Faulty<Device>>> = ports.collect();
+        let count = || Event::Frames(frames.iter().map(|frames| frames.now()).sum::<FrameCount>());
+        let serve = |(servers, io): (Servers, Counted<Faulty<Device>>),
                      channels: &mut Channels,
                      steps: &mut Option<Steps>| {
             let waker = match steps {
                 Some(steps) => Some(steps.turns().waker().clone()),
                 None => (!channels.is_empty()).then(|| waker.clone()),
             };
-            let mut attendant = Telling { steps: steps.as_mut(), tell };
+            let (next, count) = (Instant::now(), &count);
+            let mut attendant = Telling { steps: steps.as_mut(), tell, count, next };
             let io = Box::new(io) as Box<dyn FrameIo>;
             let ended = serve(servers, channels, io, waker, &over, board, &mut attendant);
             // The other threads end, too, after an error.
             let servers = ended.inspect_err(|_| over.store(true, Ordering::Relaxed))?;
+            tell(&count());
             tell(&Event::done(servers.reports()));
             anyhow::Ok(())
         };
@@ -124,12 +135,21 @@ fn serve_jobs(
 struct Telling<'a> {
     steps: Option<&'a mut Steps>,
     tell: &'a (dyn Fn(&Event) + Sync),
+    /// The frames of the host so far.
+    count: &'a (dyn Fn() -> Event + Sync),
+    /// When they are told next.
+    next: Instant,
 }
 
 impl Attendant for Telling<'_> {
     fn look(&mut self, servers: &mut Servers) {
         if let Some(steps) = &mut self.steps {
             steps.look(servers, self.tell);
+        }
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + PERIOD;
+            (self.tell)(&(self.count)());
         }
     }
 

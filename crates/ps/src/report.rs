@@ -3,6 +3,7 @@
 use std::ops::Add;
 
 use serde::{Deserialize, Serialize};
+use tributary_netio::FrameCount;
 use tributary_protocol::esa::Backend;
 use tributary_protocol::esa::agent::Stats as AgentStats;
 use tributary_protocol::{esa, server};
@@ -36,6 +37,8 @@ pub enum Event {
         /// Whether the values of all workers are missing: no packets come from the switch.
         quiet: bool,
     },
+    /// Frames at the host's end of its link so far.
+    Frames(FrameCount),
     /// The servers and agents have ended.
     Done {
         /// The report of each server, by job ID; it includes the agent's if they share a process.

@@ -11,13 +11,17 @@
 //! | [`capture`] | the capture of a run's frames |
 //! | [`cores`] | the processor cores of processes |
 //! | [`watch`] | samples for the live view |
+//! | `diagnosis` | what is wrong with a run while it lasts |
+//! | `findings` | the rules for that, which the report shares |
 //! | [`report`] | the result, as tables and as JSON |
 //!
 //! To add a fabric, implement [`Fabric`] and add it to [`fabric::Kind`] and [`run()`].
 
 pub mod capture;
 pub mod cores;
+mod diagnosis;
 pub mod fabric;
+mod findings;
 pub mod live;
 mod options;
 pub mod report;

@@ -41,6 +41,8 @@ pub struct RunReport {
     pub seconds: f64,
     /// The jobs.
     pub jobs: Vec<JobReport>,
+    /// What was wrong with links, or with the machine, one line each.
+    pub findings: Vec<String>,
     /// The switches.
     pub switches: Vec<SwitchReport>,
     /// Processor time of all parameter servers and reminder agents in seconds while the workers ran,
@@ -260,6 +262,9 @@ impl RunReport {
             for finding in &job.findings {
                 let _ = writeln!(text, "{}: {finding}.", job.name);
             }
+        }
+        for finding in &self.findings {
+            let _ = writeln!(text, "{finding}.");
         }
         if self.jobs.iter().any(|job| job.esa.is_some()) {
             let _ = writeln!(text, "{}", self.esa_table());

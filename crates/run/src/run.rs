@@ -28,6 +28,7 @@ use tributary_worker::workload::{self, need};
 
 use crate::Options;
 use crate::capture::{self, Capturing};
+use crate::diagnosis::Diagnosis;
 use crate::fabric::{self, Bmv2, Counted, Fabric, Memory, Netns, Note, Sim};
 use crate::report::{RunReport, SwitchReport, aggregator_bits};
 use crate::watch::Sampler;
@@ -226,8 +227,12 @@ impl Run<'_> {
             }
         };
         let mut gathered = Gathered::new(scenario);
+        let mut diagnosis = Diagnosis::new(scenario);
         let outcome = match fabric.start_endpoints() {
-            Ok(()) => self.follow(fabric, observer, &mut sampler, &mut gathered).await,
+            Ok(()) => {
+                let of = &mut diagnosis;
+                self.follow(fabric, observer, &mut sampler, of, &mut gathered).await
+            }
             Err(error) => Err(error),
         };
         let seconds = fabric.elapsed().as_secs_f64();
@@ -238,12 +243,14 @@ impl Run<'_> {
             self.gather_servers(fabric, &mut gathered).await;
         }
         let servers_cpu = fabric.servers_cpu();
+        // Nothing changes from now on.
+        diagnosis.look_once_more(fabric.crossings().await);
         if let Some(sampler) = &mut sampler {
-            // Nothing changes from now on.
-            sampler.sample(fabric).await;
+            sampler.sample(fabric, &diagnosis).await;
         }
         let cleaned = self.clean(fabric).await;
         let ends = tokio::task::block_in_place(|| fabric.stop_switches());
+        fabric.last_crossings().into_iter().for_each(|last| diagnosis.look_once_more(last));
         outcome?;
         let (mut switches, counted) = cleaned?;
         for (switch, end) in switches.iter_mut().zip(ends) {
@@ -261,6 +268,7 @@ impl Run<'_> {
             seed: scenario.seed,
             seconds,
             jobs,
+            findings: diagnosis.of_run(),
             switches,
             servers_cpu_seconds: servers_cpu.map(|cpu| cpu.as_secs_f64()),
             capture: None,
@@ -273,11 +281,12 @@ impl Run<'_> {
         fabric: &mut impl Fabric,
         observer: &mut impl Observer,
         sampler: &mut Option<Sampler>,
+        diagnosis: &mut Diagnosis,
         gathered: &mut Gathered,
     ) -> Result<()> {
         let mut watch = Watch::default();
-        let outcome =
-            Notes::new(self, fabric, observer, sampler, gathered).follow(&mut watch).await;
+        let notes = Notes::new(self, fabric, observer, sampler, diagnosis, gathered);
+        let outcome = notes.follow(&mut watch).await;
         // The first part to fail may have waited for a stopped one.
         match (outcome, watch.look(fabric)) {
             (Err(_), Some(found)) if !self.interrupted.load(Ordering::Relaxed) => {

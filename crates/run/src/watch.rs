@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use crate::diagnosis::Diagnosis;
 use crate::live::Hub;
 use crate::live::model::{
-    self, Clock, JobSample, Line, LinkSample, MOST_CELLS, MOST_JOBS, Node, Note, Sample, Scene,
-    SwitchSample, VERSION, Weight, WorkerSample,
+    self, Clock, Finding, JobSample, Line, LinkSample, MOST_CELLS, MOST_JOBS, Node, Note, Sample,
+    Scene, SwitchSample, VERSION, Weight, WorkerSample,
 };
 use crate::live::pool::{self, Holder, Tracker};
 use anyhow::{Context, Result};
@@ -127,26 +128,28 @@ impl Sampler {
         }
     }
 
-    /// An event that samples do not show.
+    /// An event that samples do not show, of the job with this index.
     pub(crate) fn note(&self, at: Duration, weight: Weight, job: Option<usize>, text: &str) {
-        let job = job.map(|job| self.positions[job]).filter(|&job| job < self.scene.jobs.len());
+        self.note_of(at, weight, job.map(|job| self.positions[job]), text);
+    }
+
+    /// The same of the job at this position.
+    pub(crate) fn note_of(&self, at: Duration, weight: Weight, job: Option<usize>, text: &str) {
+        let job = job.filter(|&job| job < self.scene.jobs.len());
         let note = Note { at_us: micros(at), weight, job, text: text.to_owned() };
         self.hub.push(Line::Note(note));
     }
 
-    /// Takes a sample if one is due.
-    pub(crate) async fn look(&mut self, fabric: &mut impl Fabric) {
-        let now = fabric.elapsed();
-        if now >= self.next {
-            self.sample(fabric).await;
-        }
+    /// Whether a sample is due at this time.
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        now >= self.next
     }
 
     /// Takes a sample.
-    pub(crate) async fn sample(&mut self, fabric: &mut impl Fabric) {
+    pub(crate) async fn sample(&mut self, fabric: &mut impl Fabric, diagnosis: &Diagnosis) {
         let (now, begun) = (fabric.elapsed(), Instant::now());
         let real = self.real;
-        let sample = self.read(fabric, micros(now));
+        let sample = self.read(fabric, diagnosis, micros(now));
         let sample = match real {
             true => tokio::time::timeout(PATIENCE, sample).await.unwrap_or(None),
             // No time passes there.
@@ -166,7 +169,12 @@ impl Sampler {
     }
 
     /// `None` if a switch does not answer, which the run notices by itself.
-    async fn read(&mut self, fabric: &impl Fabric, at_us: u64) -> Option<Sample> {
+    async fn read(
+        &mut self,
+        fabric: &impl Fabric,
+        diagnosis: &Diagnosis,
+        at_us: u64,
+    ) -> Option<Sample> {
         let jobs = self.scene.jobs.len();
         let mut switches = vec![SwitchSample::default(); self.scene.switches.len()];
         for switch in &mut switches {
@@ -214,18 +222,30 @@ impl Sampler {
                 known.push(holders.into_iter().map(|held| held.map(task)).collect::<Vec<_>>());
             }
         }
-        let links = self.links(fabric).await;
+        let links = self.links(fabric, diagnosis).await;
         // Nothing is awaited from here on: a sample that is given up has changed nothing.
         for ((switch, tracker), holders) in switches.iter_mut().zip(&mut self.trackers).zip(known) {
             switch.cells = tracker.cells(at_us, &holders);
         }
-        let worker = |(&rounds, awaited): (&u64, u32)| WorkerSample { rounds, awaited };
-        let jobs = self.rounds.iter().zip(awaited).zip(&self.ended);
-        let jobs = jobs.map(|((rounds, awaited), &ended)| JobSample {
-            workers: rounds.iter().zip(awaited).map(worker).collect(),
+        let worker = |((&rounds, awaited), (resent, late_us))| WorkerSample {
+            rounds,
+            awaited,
+            resent,
+            late_us,
+        };
+        let jobs = self.rounds.iter().zip(awaited).zip(&self.ended).enumerate();
+        let jobs = jobs.map(|(position, ((rounds, awaited), &ended))| JobSample {
+            workers: rounds
+                .iter()
+                .zip(awaited)
+                .zip(diagnosis.workers(position))
+                .map(worker)
+                .collect(),
             over: ended >= rounds.len(),
         });
-        Some(Sample { at_us, jobs: jobs.collect(), switches, links })
+        let shown = |finding: &&Finding| finding.job.is_none_or(|job| job < self.scene.jobs.len());
+        let findings = diagnosis.findings().iter().filter(shown).cloned().collect();
+        Some(Sample { at_us, jobs: jobs.collect(), switches, links, findings })
     }
 
     /// The job that holds an aggregator, by position.
@@ -257,7 +277,7 @@ impl Sampler {
 
     /// What the ports at the ends of links counted: each direction at the switch that sends, or else at
     /// the one that receives.
-    async fn links(&self, fabric: &impl Fabric) -> Vec<LinkSample> {
+    async fn links(&self, fabric: &impl Fabric, diagnosis: &Diagnosis) -> Vec<LinkSample> {
         let mut ports = BTreeMap::new();
         for switch in 0..self.scene.switches.len() {
             for (port, count) in fabric.ports(SwitchId(switch)).await {
@@ -267,8 +287,8 @@ impl Sampler {
         if ports.is_empty() {
             return Vec::new();
         }
-        let link = |ends: &[End; 2]| {
-            let mut link = LinkSample::default();
+        let link = |(number, ends): (usize, &[End; 2])| {
+            let mut link = LinkSample { lost: diagnosis.lost(number), ..LinkSample::default() };
             for (way, end) in ends.iter().enumerate() {
                 if let End::Switch(switch, port) = end
                     && let Some(count) = ports.get(&(switch.0, *port))
@@ -282,7 +302,7 @@ impl Sampler {
             }
             link
         };
-        self.ends.iter().map(link).collect()
+        self.ends.iter().enumerate().map(link).collect()
     }
 }
 

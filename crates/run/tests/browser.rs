@@ -6,13 +6,15 @@ use std::process::{Command, Stdio};
 use tiny_skia::Pixmap;
 use tributary_run::live::Hub;
 use tributary_run::live::model::{
-    Clock, End, Host, JobSample, Line, Link, LinkSample, Node, Note, Sample, Scene, ShownJob,
-    ShownSwitch, SwitchSample, VERSION, Weight, WorkerSample,
+    Clock, End, Finding, Host, JobSample, Line, Link, LinkSample, Node, Note, Rule, Sample, Scene,
+    ShownJob, ShownSwitch, SwitchSample, VERSION, Weight, WorkerSample,
 };
 use tributary_run::live::server::Server;
 
 const CELLS: u32 = 16;
 const SAMPLES: u64 = 60;
+/// The first sample in which something is wrong.
+const WRONG: u64 = 40;
 
 fn scene() -> Scene {
     let host = |name: &str| Host { name: name.into() };
@@ -41,8 +43,27 @@ fn scene() -> Scene {
     }
 }
 
+/// The link of the third host, towards it, and the second worker of the first job.
+fn findings() -> Vec<Finding> {
+    let finding = |rule, text: &str| Finding {
+        rule,
+        job: None,
+        workers: Vec::new(),
+        link: None,
+        ways: [false, false],
+        text: text.into(),
+    };
+    let lossy = finding(Rule::LossyLink, "s1 → w3 loses 8 % of its frames");
+    let late =
+        finding(Rule::LateWorker, "the others wait up to 20.0 ms for worker 1 (w2) in each round");
+    vec![
+        Finding { link: Some(2), ways: [false, true], ..lossy },
+        Finding { job: Some(0), workers: vec![1], ..late },
+    ]
+}
+
 fn sample(at: u64) -> Sample {
-    let worker = |rounds| WorkerSample { rounds, awaited: 3 };
+    let worker = |rounds| WorkerSample { rounds, awaited: 3, resent: at / 30, late_us: 20_000 };
     let counts = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
     Sample {
         at_us: 100 * at,
@@ -55,7 +76,11 @@ fn sample(at: u64) -> Sample {
             held: vec![8, 8],
             cells: "0d1d".repeat(CELLS as usize / 2),
         }],
-        links: vec![LinkSample { bytes: [50_000 * at, 0], drops: [0, at / 55] }; 4],
+        links: vec![
+            LinkSample { bytes: [50_000 * at, 0], drops: [0, at / 55], lost: [0, at / 57] };
+            4
+        ],
+        findings: if at < WRONG { Vec::new() } else { findings() },
     }
 }
 
@@ -116,6 +141,8 @@ fn a_replay_in_the_page_reaches_the_end_without_a_word_on_the_console() {
         "&lt;i&gt;a milestone&lt;/i&gt;",
         "Aggregators of s1: 16 of 16 held",
         "s1 to w1: 1 frame dropped at a full queue",
+        "s1 to w3: 1 frame lost",
+        "w2 of slow: sent 1 packet again",
     ] {
         assert!(page.contains(part), "{part} is not in the page");
     }
@@ -128,6 +155,47 @@ fn an_address_with_a_time_shows_that_time() {
     let Some(page) = chromium(&["--virtual-time-budget=3000", "--dump-dom", &url]) else { return };
     assert!(page.contains("data-cursor=\"50\"") && page.contains("5.00 ms virtual"), "{page}");
     assert!(page.contains("looking back"), "{page}");
+}
+
+#[test]
+fn what_is_wrong_is_at_the_top_and_only_the_culprits_are_marked() {
+    let server = server();
+    let at = |time: u64| {
+        let url = format!("{}#at={time}", server.url());
+        chromium(&["--virtual-time-budget=3000", "--dump-dom", &url])
+    };
+    let Some(page) = at(5050) else { return };
+    let count = |page: &str, part: &str| page.matches(part).count();
+    let lines = [
+        "s1 → w3 loses 8 % of its frames",
+        "slow: the others wait up to 20.0 ms for worker 1 (w2)",
+    ];
+    for line in lines {
+        assert!(page.contains(&format!("<li class=\"wrong\">{line}")), "{line}: {page}");
+    }
+    // One direction of a link, and its sample in the key; one worker in the network, and in its row name and lateness.
+    assert_eq!(count(&page, "class=\"wire lossy\""), 2, "{page}");
+    assert_eq!(count(&page, "class=\"late-name\""), 1, "{page}");
+    assert_eq!(count(&page, "<td class=\"late\""), 2, "{page}");
+    assert!(page.contains(">8 %</text>"), "{page}");
+    let Some(before) = at(1000) else { return };
+    assert!(before.contains("<li class=\"none\">nothing wrong was found"), "{before}");
+    assert_eq!(count(&before, "class=\"wire lossy\""), 1, "{before}");
+    assert_eq!(count(&before, "class=\"late-name\"") + count(&before, "<td class=\"late\""), 0);
+}
+
+#[test]
+fn a_page_without_samples_says_that_the_run_prepares() {
+    let hub = Hub::default();
+    let server = Server::start(hub.clone(), "127.0.0.1:0".parse().unwrap()).unwrap();
+    let look = || chromium(&["--timeout=1500", "--dump-dom", server.url()]);
+    for scene in [None, Some(scene())] {
+        scene.into_iter().for_each(|scene| hub.push(Line::Scene(scene)));
+        let Some(page) = look() else { return };
+        assert!(page.contains(">preparing …</p>"), "{page}");
+        assert!(page.contains("The view begins with the first sample"), "{page}");
+        assert!(page.contains("<main hidden"), "{page}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use tributary_endpoint::driver::faults::serialisation;
+use tributary_netio::FrameCount;
 use tributary_netio::faults::{Admission, FaultInjector, Faults, InvalidFaults, Line, Statistics};
 use tributary_wire::agg::{Packet, Repr};
 
@@ -283,6 +284,15 @@ impl Direction {
     pub(crate) fn is_balanced(&self) -> bool {
         let Statistics { frames, lost, duplicated, .. } = self.line.statistics();
         frames + duplicated == self.arrived + lost + self.extinguished + self.line.len() as u64
+    }
+
+    /// Frames sent so far, and those that have arrived or are on their way.
+    pub(crate) fn crossed(&self) -> FrameCount {
+        let Statistics { frames, lost, cut_off, .. } = self.statistics();
+        FrameCount {
+            sent: frames,
+            received: frames.saturating_sub(lost + cut_off + self.extinguished),
+        }
     }
 
     /// Counters of faults.

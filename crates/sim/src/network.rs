@@ -20,6 +20,7 @@ use tributary_base::Fnv;
 use tributary_controller::outcomes::Outcome;
 use tributary_endpoint::driver::faults::of_link;
 use tributary_model::{End, Fibre, HostId, LinkId, Scenario, SwitchId, Topology};
+use tributary_netio::FrameCount;
 use tributary_netio::capture::Recorder;
 use tributary_netio::faults::{InvalidFaults, Statistics};
 use tributary_p4::ir::ExternId;
@@ -291,6 +292,12 @@ impl Network {
             sum.delayed += one.delayed;
         }
         sum
+    }
+
+    /// Frames that each end of a link has sent, and those of them that have arrived or are on their way.
+    pub fn crossed(&self, link: LinkId) -> [FrameCount; 2] {
+        let ends = self.topology.link(link).ends;
+        ends.map(|end| self.directions[self.wiring.from(end)].crossed())
     }
 
     /// When the last frame or segment of a channel was lost on a link, duplicated or held back.

@@ -1,5 +1,6 @@
 //! One worker of a job, as a daemon.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -101,8 +102,9 @@ pub fn run(
     if begun.rounds > 0 {
         tell(&rounds.come_back(begun.rounds)?);
     }
-    let host = Host { args, id: host, tokens, stepped, board };
-    let report = part::run(&host, rounds, ports, membership, stop, &mut |event| tell(&event))?;
+    let frames = RefCell::default();
+    let host = Host { args, id: host, tokens, stepped, board, frames };
+    let report = part::run(&host, rounds, ports, membership, stop, &|event| tell(&event))?;
     if !args.json_events
         && let Some(complaint) =
             complaint(&report.stats.rounding, job, report.stats.rounding.greatest)

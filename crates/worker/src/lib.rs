@@ -7,6 +7,7 @@
 //! | --- | --- |
 //! | [`workload`] | the source of a job's tensors, and their expected sums |
 //! | [`rounds`] | one worker's rounds: tensors, pauses, verification |
+//! | [`measured`] | what a worker measures of its job meanwhile |
 //! | [`live`] | those rounds over a port, in real time |
 //! | [`numbers`] | what running workers count, for metrics |
 //! | [`rounding`] | the effect of fixed point on the values |
@@ -18,6 +19,7 @@
 pub mod daemon;
 pub mod live;
 pub mod lost;
+pub mod measured;
 mod node;
 pub mod numbers;
 mod part;
@@ -26,6 +28,7 @@ pub mod rounding;
 pub mod rounds;
 pub mod tensors;
 pub mod train;
+mod waits;
 pub mod workload;
 
 pub use node::{Error, Lane, Node, Sums};

@@ -21,6 +21,7 @@ use tributary_wire::WorkerIndex;
 use crate::node::{Error, Lane, Node};
 use crate::numbers::Numbers;
 use crate::rounds::{Event, Rounds, WorkerReport};
+use crate::waits::CoreWaits;
 use crate::workload::Verifier;
 
 /// A worker's connections.
@@ -126,6 +127,7 @@ fn carry_out(
     let begin = Instant::now();
     let (deployment, job, _) = rounds.part();
     let run = deployment.job(job).epoch;
+    let mut waits = CoreWaits::of_this_thread();
     while let Some((pause, tensors)) = rounds.begin()? {
         let number = rounds.stopped().rounds + 1;
         if let Some(turns) = turns {
@@ -137,12 +139,14 @@ fn carry_out(
         sleep(pause, stop)?;
         let tensors = rounds.prioritize(tensors, begin.elapsed());
         let before = own_process.then(processor_time).transpose()?;
+        rounds.count_core_wait(waits.more());
         let start = Instant::now();
         let sums = node.all_reduce(tensors).map_err(|error| match error {
             Error::Stalled { .. } => Silence(rounds.explain_stall(&error)).into(),
             error => anyhow::Error::from(error),
         })?;
         let reduce = start.elapsed();
+        waits.more();
         if let Some(before) = before {
             rounds.count_processor(processor_time()?.saturating_sub(before));
         }

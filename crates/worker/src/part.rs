@@ -1,5 +1,6 @@
 //! A worker's part in its job: one run, or several if the job goes on without workers that die.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +12,7 @@ use tributary_metrics::Board;
 use tributary_model::{HostId, worker_index};
 use tributary_netio::device::Device;
 use tributary_netio::faults::Faulty;
+use tributary_netio::{Counted, FrameCount, Frames};
 use tributary_wire::WorkerSet;
 
 use crate::live::{self, LanePort, Silence, WorkerPort};
@@ -26,9 +28,16 @@ pub(crate) struct Host<'a> {
     /// Whether a client lets each round begin.
     pub(crate) stepped: bool,
     pub(crate) board: Board<Numbers>,
+    /// Those of all ports so far.
+    pub(crate) frames: RefCell<Vec<Arc<Frames>>>,
 }
 
 impl Host<'_> {
+    /// Frames of the host so far.
+    fn frames(&self) -> FrameCount {
+        self.frames.borrow().iter().map(|frames| frames.now()).sum()
+    }
+
     /// The connections of a worker that is about to take part in a run.
     fn port(
         &self,
@@ -42,7 +51,9 @@ impl Host<'_> {
         let connect = |(lane, io)| {
             let lane = deployment.job(lane);
             let link = channel::worker_link(scenario, lane, index, &self.tokens, address)?;
-            Ok(LanePort { io: Box::new(io), executor: None, link })
+            let frames = Arc::<Frames>::default();
+            self.frames.borrow_mut().push(Arc::clone(&frames));
+            Ok(LanePort { io: Box::new(Counted::new(io, frames)), executor: None, link })
         };
         let lanes = scenario.lanes(at).zip(ports).map(connect).collect::<Result<_>>()?;
         let turns = Some((membership.turns().clone(), self.stepped));
@@ -61,8 +72,13 @@ pub(crate) fn run(
     ports: Vec<Faulty<Device>>,
     mut membership: Membership,
     stop: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(Event),
+    tell: &dyn Fn(Event),
 ) -> Result<WorkerReport> {
+    let tell = &mut |event: Event| tell(event.with_frames(host.frames()));
+    let report = |rounds: &Rounds, stats| {
+        let frames = Some(host.frames());
+        WorkerReport { frames, ..rounds.report(stats) }
+    };
     let (deployment, at, _) = rounds.part();
     // All others learn from the controller, too, with whom the job goes on.
     let whole = Arc::clone(deployment);
@@ -81,7 +97,7 @@ pub(crate) fn run(
         let silence = match worked {
             Ok(()) if !goes_on => {
                 membership.leave(rounds.stopped().rounds);
-                return Ok(rounds.report(&stats));
+                return Ok(report(&rounds, &stats));
             }
             Ok(()) => None,
             Err(error) if stop.load(Ordering::Relaxed) => return Err(error),
@@ -116,7 +132,7 @@ pub(crate) fn run(
             (verdict, _) => verdict.with_context(|| format!("job {}", job.name))?,
         };
         match verdict {
-            Verdict::Complete => return Ok(rounds.report(&stats)),
+            Verdict::Complete => return Ok(report(&rounds, &stats)),
             Verdict::Over(reason) => bail!(reason),
             Verdict::GoOn(next) => {
                 let mut deployment = (*whole).clone();

@@ -10,10 +10,12 @@ use tributary_base::Fnv;
 use tributary_endpoint::membership::Begun;
 use tributary_model::job::{Stop, Stopped};
 use tributary_model::{Deployment, OnUnderflow, worker_index};
+use tributary_netio::FrameCount;
 use tributary_protocol::worker::Stats;
 use tributary_protocol::{Assignment, Mode, Tensor, Terms};
 use tributary_wire::{WorkerIndex, WorkerSet, name_workers};
 
+use crate::measured::Measured;
 use crate::rounding::complaint;
 use crate::workload::{self, Pauses, TrainingReport, Verifier, Workload};
 
@@ -50,6 +52,9 @@ pub enum Event {
         of: u64,
         /// A milestone, if there is one.
         note: Option<String>,
+        /// What the worker has measured so far.
+        #[serde(default)]
+        measured: Measured,
     },
     /// Workers have died, and the job goes on without them, or with all again.
     GoesOn(Loss),
@@ -110,6 +115,9 @@ pub struct WorkerReport {
     /// its process with other parts.
     #[serde(default)]
     pub processor_seconds: Option<f64>,
+    /// Seconds between these all-reduces for which the worker's thread waited for a core.
+    #[serde(default)]
+    pub core_wait_seconds: f64,
     /// Counters of the protocol.
     #[serde(flatten)]
     pub stats: Stats,
@@ -121,6 +129,29 @@ pub struct WorkerReport {
     /// Digest of all sums in such a job, which is the same at all workers that have all.
     #[serde(default)]
     pub digest: Option<String>,
+    /// Frames at the host's end of its link; `None` if the host does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames: Option<FrameCount>,
+}
+
+impl WorkerReport {
+    /// What a worker with these counters of the protocol has measured.
+    #[must_use]
+    pub fn measured(&self, stats: &Stats) -> Measured {
+        let Self { rounds, values, measured, reduce_seconds, core_wait_seconds, frames, .. } =
+            *self;
+        // All rounds of a workload have the same size.
+        let share = measured as f64 / values.max(1) as f64;
+        Measured {
+            rounds: (rounds as f64 * share).round() as u64,
+            reduce_seconds,
+            core_wait_seconds,
+            fragments: stats.results,
+            collisions: stats.collisions,
+            resent: stats.resent + stats.direct,
+            frames,
+        }
+    }
 }
 
 /// One worker's rounds.
@@ -177,6 +208,17 @@ impl Event {
     #[must_use]
     pub fn waiting(missing: WorkerSet) -> Self {
         Self::Waiting { missing: missing.iter().map(WorkerIndex::get).collect() }
+    }
+
+    /// The same event with the frames of the worker's host.
+    #[must_use]
+    pub(crate) fn with_frames(mut self, frames: FrameCount) -> Self {
+        match &mut self {
+            Self::Round { measured, .. } => measured.frames = Some(frames),
+            Self::Done(report) => report.frames = Some(frames),
+            _ => {}
+        }
+        self
     }
 
     /// The begin of an iteration.
@@ -327,6 +369,13 @@ impl Rounds {
         }
     }
 
+    /// Adds a wait for a core before the all-reduce that is about to begin.
+    pub(crate) fn count_core_wait(&mut self, wait: Duration) {
+        if self.report.rounds >= self.workload.warm_up() {
+            self.report.core_wait_seconds += wait.as_secs_f64();
+        }
+    }
+
     /// Takes the sums of a round, which took `reduce`, and verifies them.
     ///
     /// # Errors
@@ -355,7 +404,12 @@ impl Rounds {
         self.workload.finish(sums).context("cannot use the sums")?;
         report.rounds += 1;
         let (done, of, note) = (report.rounds, self.workload.rounds(), self.workload.note());
-        Ok(Event::Round { done, of, note })
+        let mut all = *stats;
+        if let Some(ledger) = &self.ledger {
+            all += ledger.earlier;
+        }
+        let measured = self.report.measured(&all);
+        Ok(Event::Round { done, of, note, measured })
     }
 
     /// The report of the worker at its end.
@@ -417,4 +471,18 @@ fn refuse_infinite(sums: &[Tensor]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounds_of_the_warm_up_are_not_measured() {
+        let report =
+            WorkerReport { rounds: 20, values: 200, measured: 150, ..WorkerReport::default() };
+        let rounds = |report: &WorkerReport| report.measured(&report.stats).rounds;
+        assert_eq!(rounds(&report), 15);
+        assert_eq!(rounds(&WorkerReport::default()), 0);
+    }
 }

@@ -43,6 +43,8 @@ pub(crate) fn run(args: &PsArgs, metrics: &Metrics) -> Result<()> {
             Event::Serving { job, epoch, service } => {
                 tributary_base::say!("job {job}: serving run {epoch}, service {service}");
             }
+            // For the run that started this process.
+            Event::Frames(_) => {}
             Event::Done { servers, .. } => {
                 servers.iter().for_each(|(job, report)| count(*job, report));
             }

@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::io::IsTerminal as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -14,13 +15,13 @@ use anyhow::{Context, Result};
 use tributary_base::program::{self, Watchdog, stop_flag};
 use tributary_embedded::switches::{Reader, Switches};
 use tributary_endpoint::driver::faults;
-use tributary_metrics::Metrics;
+use tributary_metrics::{Metrics, PERIOD};
 use tributary_model::{End, Scenario, SwitchId};
-use tributary_netio::FrameIo;
 use tributary_netio::device::Device;
 use tributary_netio::interface::Interface;
+use tributary_netio::{Counted, FrameIo, Frames};
 use tributary_p4::Sources;
-use tributary_run::fabric::{LastWords, QueueReport};
+use tributary_run::fabric::{LastWords, PortFrames, QueueReport};
 use tributary_switch::runtime::{Control, Runtime};
 use tributary_switch::server::{Listen, ServerHandle, Service};
 use tributary_switch::stf::{self, Script};
@@ -56,7 +57,8 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     });
     let mut traces = Traces::new(args, program.as_ref())?;
     let ports = ports::parse(&args.ports)?;
-    let capture = attach(&mut runtime, args, &ports, faults.as_ref())?;
+    let (capture, frames) = attach(&mut runtime, args, &ports, faults.as_ref())?;
+    let mut frames = args.json_statistics.then(|| Telling { frames, next: Instant::now() });
     let (handle, packets_in) = runtime.start().context("cannot start a thread")?;
     if let Some(forwarding) = program {
         start_program(handle.control(), forwarding, entries, args)?;
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     while !stop.load(Ordering::Relaxed) && !handle.is_finished() {
         links.watch(handle.control());
         queues.watch(handle.control(), args.priority_queues);
+        frames.iter_mut().for_each(Telling::look);
         std::thread::sleep(Duration::from_millis(20));
         if let Some(watchdog) = watchdog.filter(|watchdog| fed.elapsed() >= watchdog.pause()) {
             // The thread of the packets answers.
@@ -104,6 +107,7 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     let stopped = server.stop();
     let report = handle.stop();
     let statistics = QueueReport::of(report.ports.iter().map(|(_, port)| port));
+    frames.iter().for_each(Telling::tell);
     tell(args, statistics, &report.switch);
     if let Some(capture) = capture {
         let captured = capture.finish()?;
@@ -114,22 +118,36 @@ pub(crate) fn run(args: &SwitchArgs, metrics: &Metrics) -> Result<()> {
     Ok(stopped?)
 }
 
-/// Gives the switch its ports, with their rates and faults. Returns the capture of their frames, if there is to be one.
+/// What the parts of each port count.
+type AllFrames = Vec<(u16, Vec<Arc<Frames>>)>;
+
+/// Gives the switch its ports, with their rates and faults. Returns the capture of their frames, if there is to be one,
+/// and what counts the endpoints' packets at each port, if that is told.
 fn attach(
     runtime: &mut Runtime,
     args: &SwitchArgs,
     ports: &[(u16, &str)],
     faults: Option<&Injected>,
-) -> Result<Option<Capture>> {
+) -> Result<(Option<Capture>, AllFrames)> {
     let rates = ports::rates(&args.rates, ports)?;
     let devices = ports::open(args, ports)?;
     // Begun when all else is open, so that an error leaves no empty file.
     let capture = args.capture.as_ref().map(|path| Capture::start(path, ports)).transpose()?;
+    let mut all = AllFrames::new();
     for (at, (&(number, _), parts)) in ports.iter().zip(devices).enumerate() {
+        let mut frames = Vec::new();
         let part = |(part, device)| {
             let io = match faults {
                 Some(faults) => faults.around(number, part, device)?,
                 None => Box::new(device) as Box<dyn FrameIo>,
+            };
+            let io = match args.json_statistics {
+                true => {
+                    frames.push(Arc::default());
+                    let frames = Arc::clone(&frames[frames.len() - 1]);
+                    Box::new(Counted::new(io, frames).only(faults::is_packet)) as Box<dyn FrameIo>
+                }
+                false => io,
             };
             Ok(match &capture {
                 Some(capture) => capture.tap(at, io),
@@ -138,8 +156,33 @@ fn attach(
         };
         let parts = (0..).zip(parts).map(part).collect::<Result<_>>()?;
         runtime.add_parts(number, parts, rates.get(&number).copied());
+        all.push((number, frames));
     }
-    Ok(capture)
+    Ok((capture, all))
+}
+
+/// Tells the run that started this process what the ports have counted.
+struct Telling {
+    frames: AllFrames,
+    next: Instant,
+}
+
+impl Telling {
+    fn look(&mut self) {
+        let now = Instant::now();
+        if now >= self.next {
+            self.next = now + PERIOD;
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        let sum = |(port, parts): &(u16, Vec<Arc<Frames>>)| {
+            (*port, parts.iter().map(|frames| frames.now()).sum())
+        };
+        let words = PortFrames { frames: self.frames.iter().map(sum).collect() };
+        tributary_base::say!("{}", serde_json::to_string(&words).expect("counters are plain data"));
+    }
 }
 
 /// Makes a program active, and fills its tables before the first packet.

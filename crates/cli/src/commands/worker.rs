@@ -39,7 +39,7 @@ pub(crate) fn run(args: &WorkerArgs, metrics: &Metrics) -> Result<()> {
                     "iteration {number}: {mode}, service {service}, {size} aggregators"
                 );
             }
-            Event::Round { done, of, note } => {
+            Event::Round { done, of, note, .. } => {
                 tributary_base::say!(
                     "round {done} of {of}  {}",
                     note.as_deref().unwrap_or_default()

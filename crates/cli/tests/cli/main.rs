@@ -13,6 +13,7 @@ mod deaths;
 mod doctor;
 mod esa;
 mod examples;
+mod findings;
 mod full_disk;
 mod limits;
 mod log;

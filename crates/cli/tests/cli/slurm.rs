@@ -345,7 +345,7 @@ fn jobs_of_slurm_sum_in_the_network_and_leave_nothing() {
         return;
     }
     let mut cluster = Cluster::start();
-    cluster.topology("asked", &[]);
+    cluster.topology("asked", &["--data-network", "10.0.1.0/24"]);
     let read = |name: &str| std::fs::read_to_string(cluster.path(name)).unwrap();
     assert_eq!(read("asked/site.toml"), read("site/site.toml"), "Slurm knows the GPUs");
     assert!(read("asked/network.toml").contains("ip = \"10.0.1.3\""), "and the addresses");

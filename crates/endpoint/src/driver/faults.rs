@@ -142,7 +142,13 @@ impl Links<'_> {
     }
 }
 
-/// Whether a frame is none of the endpoints': not UDP to our port over IPv4 without options.
+/// Whether a frame is a packet of an endpoint: UDP to our port over IPv4 without options.
+#[must_use]
+pub fn is_packet(frame: &[u8]) -> bool {
+    !is_plain(frame)
+}
+
+/// Whether a frame is none of the endpoints'.
 fn is_plain(frame: &[u8]) -> bool {
     const IPV4: [u8; 2] = [0x08, 0x00];
     const UDP: [u8; 1] = [17];

@@ -81,7 +81,7 @@ fn lines(program: &Program, header: &Header, plan: &Plan, tables: &mut Tables) -
             lua::string(name),
             field.ty.width
         );
-        if field.ty.signed {
+        if field.ty.signed || header.shown_signed.contains(&id) {
             text.push_str(", signed = true");
         }
         if header.varbit.is_some_and(|(varbit, _)| varbit == at) {
@@ -116,7 +116,8 @@ fn shape(program: &Program, header: &Header) -> String {
     for id in &header.fields {
         let field = &program.fields[id.index()];
         let name = field.name.strip_prefix(&header.name).unwrap_or(&field.name);
-        let _ = write!(text, "{name} {} {:?};", field.ty, program.names.of(*id));
+        let signed = header.shown_signed.contains(id);
+        let _ = write!(text, "{name} {} {signed} {:?};", field.ty, program.names.of(*id));
     }
     text
 }

@@ -311,6 +311,7 @@ local function summary(p)
       elseif field.width == 1 then
         parts[#parts + 1] = value == 1 and field.name or nil
       elseif not filler then
+        value = field.signed and signed(value, field.width) or value
         parts[#parts + 1] = string.format("%s %d", field.name, value)
       end
     end

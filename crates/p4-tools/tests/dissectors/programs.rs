@@ -161,12 +161,30 @@ fn a_field_has_its_place_its_names_and_its_sign() {
         ]
     );
     assert_eq!((shown.used, shown.rest), (11, 1));
-    assert_eq!(shown.info, "h: BLUE, low 4095, MAGIC, a, b 5");
+    assert_eq!(shown.info, "h: BLUE, low -1, MAGIC, a, b 5");
     assert_eq!(shown.stopped(), None);
     let other = screen.show(&[0; 10], 0);
     assert_eq!(other.stopped(), Some("no case of the parser's select matches"));
     let short = screen.show(&[0; 9], 0);
     assert_eq!((short.used, short.lines.len()), (0, 0));
+}
+
+#[test]
+fn a_field_that_is_annotated_so_is_shown_with_its_sign() {
+    let program = v1model(
+        "header h_t { @signed bit<32> v0; bit<32> plain; @signed bit<8> small; }",
+        "h_t h;",
+        "state start { packet.extract(hdr.h); transition accept; }",
+    );
+    let dissector = generate(&program, &Options::for_file("sign.p4")).unwrap();
+    let is_signed = |field: &str| {
+        let line = dissector.text.lines().find(|line| line.contains(&format!("\"{field}\", ")));
+        line.unwrap_or_else(|| panic!("{field}: {}", dissector.text)).contains("signed = true")
+    };
+    assert_eq!(["v0", "plain", "small"].map(is_signed), [true, false, true]);
+    let frame = [0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff, 0xfe, 0x80];
+    let shown = Screen::new(&dissector.text).show(&frame, 0);
+    assert_eq!(shown.info, "h: v0 -2, plain 4294967294, small -128");
 }
 
 #[test]

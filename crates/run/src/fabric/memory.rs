@@ -1,5 +1,6 @@
 //! Threads of one process, joined by memory links: an [`Embedded`] network, and its workers.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,15 +11,19 @@ use anyhow::Result;
 use tokio::sync::mpsc;
 use tributary_base::one_line;
 use tributary_controller::programs::Compiled;
-use tributary_embedded::{self as embedded, Embedded, Outside, join, spawn};
-use tributary_model::{Deployment, SwitchId, worker_index};
+use tributary_embedded::{self as embedded, Embedded, LINK_CAPACITY, Outside, join, spawn};
+use tributary_model::{Deployment, End, Link, SwitchId, worker_index};
+use tributary_netio::FrameCount;
 use tributary_p4runtime::p4::v1::Entity;
 use tributary_sim::Taps;
+use tributary_switch::PortStatistics;
 use tributary_worker::workload::Verifier;
 use tributary_worker::{live, rounds};
 
 use super::live::Live;
-use super::{Counted, Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
+use super::{
+    Counted, Crossing, Crossings, Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd, waits,
+};
 use crate::Options;
 
 /// The memory fabric.
@@ -28,7 +33,15 @@ pub struct Memory {
     network: Embedded,
     stop: Arc<AtomicBool>,
     workers: Vec<JoinHandle<()>>,
+    /// Threads of each switch.
+    threads: u16,
 }
+
+/// How long a switch may take to answer.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Frames that a link with delays holds back, at most: those of several windows.
+const HELD_BACK: u64 = 4096;
 
 impl Fabric for Memory {
     async fn start(
@@ -40,6 +53,7 @@ impl Fabric for Memory {
         let tap = taps
             .cloned()
             .map(|taps| -> embedded::Tap { Arc::new(move |end, io| Box::new(taps.tap(end, io))) });
+        let threads = options.switch_threads;
         let options = embedded::Options {
             engine: options.engine,
             threads: options.switch_threads,
@@ -51,7 +65,7 @@ impl Fabric for Memory {
         let mut live = Live::new();
         live.control(Arc::clone(network.controller()));
         let (deployment, stop) = (Arc::clone(deployment), Arc::default());
-        Ok(Self { deployment, live, network, stop, workers: Vec::new() })
+        Ok(Self { deployment, live, network, stop, workers: Vec::new(), threads })
     }
 
     async fn admit(&mut self, job: usize) -> Result<()> {
@@ -133,14 +147,79 @@ impl Fabric for Memory {
     }
 
     async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)> {
+        let counted = self.statistics(switch).await.into_iter();
+        counted.map(|(port, statistics)| (port, statistics.into())).collect()
+    }
+
+    /// All senders are read before any receiver, so that no frame looks lost that was sent meanwhile.
+    async fn crossings(&self) -> Crossings {
+        let deployment = Arc::clone(&self.deployment);
+        let topology = &deployment.scenario().network.topology;
+        let hosts =
+            || topology.host_ids().filter_map(|host| Some((host, self.network.frames(host)?)));
+        let sent: BTreeMap<_, _> = hosts().map(|(host, count)| (host, count.sent)).collect();
+        let senders = self.all_statistics().await;
+        let receivers = self.all_statistics().await;
+        let received: BTreeMap<_, _> =
+            hosts().map(|(host, count)| (host, count.received)).collect();
+        let crossing = |link: &Link, from: End, to: End| {
+            let sent = match from {
+                End::Host(host) => *sent.get(&host)?,
+                End::Switch(switch, port) => senders.get(&(switch.0, port))?.sent,
+            };
+            let received = match to {
+                End::Host(host) => *received.get(&host)?,
+                End::Switch(switch, port) => receivers.get(&(switch.0, port))?.received,
+            };
+            Some(Crossing { sent, received, under_way: self.under_way(link) })
+        };
+        let links = topology.links[..topology.fixed_links()].iter();
+        let ways = |link: &Link| {
+            let [first, second] = link.ends;
+            [crossing(link, first, second), crossing(link, second, first)]
+        };
+        links.map(ways).collect()
+    }
+
+    fn core_waits(&self) -> Option<(Duration, usize)> {
+        // Those of the executors, which run the workers' endpoints.
+        let waits = waits::of_threads("self", |name| name.starts_with("workers "));
+        (!waits.is_empty()).then(|| (waits.iter().sum(), waits.len()))
+    }
+}
+
+impl Memory {
+    /// What the ports of a switch have counted; empty if it does not answer.
+    async fn statistics(&self, switch: SwitchId) -> Vec<(u16, PortStatistics)> {
         let Some(control) = self.network.switch(switch) else { return Vec::new() };
         let ports: Vec<u16> =
             self.deployment.scenario().network.topology.port_numbers(switch).collect();
         let count = move |switch: &mut tributary_switch::Switch, _| {
-            let count = |port| Some((port, switch.port_statistics(port)?.into()));
+            let count = |port| Some((port, switch.port_statistics(port)?));
             ports.into_iter().filter_map(count).collect()
         };
-        control.run(count).await.unwrap_or_default()
+        let counted = tokio::time::timeout(PATIENCE, control.run(count)).await;
+        counted.ok().and_then(Result::ok).unwrap_or_default()
+    }
+
+    async fn all_statistics(&self) -> BTreeMap<(usize, u16), FrameCount> {
+        let mut all = BTreeMap::new();
+        for switch in self.deployment.scenario().network.topology.switch_ids() {
+            for (port, PortStatistics { sent, received, .. }) in self.statistics(switch).await {
+                all.insert((switch.0, port), FrameCount { sent, received });
+            }
+        }
+        all
+    }
+
+    /// Most frames on a link at a time.
+    fn under_way(&self, link: &Link) -> u64 {
+        let scenario = self.deployment.scenario();
+        let lanes = scenario.jobs.iter().map(|job| job.lane.count).max().unwrap_or(1);
+        let parts = lanes * usize::from(self.threads);
+        let faults = &link.faults;
+        let is_late = !faults.delay.is_zero() || !faults.jitter.is_zero() || faults.reorder > 0.0;
+        (LINK_CAPACITY * parts) as u64 + if is_late { HELD_BACK } else { 0 }
     }
 }
 

@@ -1,11 +1,13 @@
 //! Where a scenario runs: its switches, links and endpoints.
 
 mod counted;
+mod crossing;
 mod kind;
 mod live;
 mod memory;
 mod netns;
 mod sim;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +25,10 @@ use tributary_worker::rounds;
 use crate::Options;
 
 pub use counted::Counted;
+pub use crossing::{Crossing, Crossings};
 pub use kind::Kind;
 pub use memory::Memory;
-pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, Scratch, testbed_topology};
+pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, PortFrames, Scratch, testbed_topology};
 pub use sim::Sim;
 
 /// A message of an endpoint to the run.
@@ -139,8 +142,8 @@ impl QueueReport {
 }
 
 /// An environment that runs a deployment. [`run()`](crate::run()) calls the methods in the order of
-/// declaration; those that only look, at any time between `start` and `stop_switches`. Dropping a fabric
-/// ends all of its parts.
+/// declaration; those that only look, at any time between `start` and `stop_switches`, and
+/// [`last_crossings`](Self::last_crossings) after that. Dropping a fabric ends all of its parts.
 #[allow(async_fn_in_trait, reason = "the futures run on one thread")]
 pub trait Fabric: Sized {
     /// Starts the switches and installs the program and forwarding. If there are taps, all frames at
@@ -218,6 +221,25 @@ pub trait Fabric: Sized {
 
     /// What the ports of a switch have counted; empty if that is not known.
     async fn ports(&self, switch: SwitchId) -> Vec<(u16, PortCount)>;
+
+    /// Frames at both ends of each link so far.
+    async fn crossings(&self) -> Crossings;
+
+    /// The same after all parts have ended, if ends count to their end.
+    fn last_crossings(&mut self) -> Option<Crossings> {
+        None
+    }
+
+    /// How long workers have waited for a core so far, over all of them, and their number; `None` if that is not
+    /// known.
+    fn core_waits(&self) -> Option<(Duration, usize)> {
+        None
+    }
+
+    /// Whether time passes by itself.
+    fn is_real(&self) -> bool {
+        true
+    }
 
     /// Makes [`next_note`](Self::next_note) return when this time has come, where no time passes by
     /// itself.

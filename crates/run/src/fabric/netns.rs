@@ -29,20 +29,24 @@ use tributary_metrics::Guest;
 use tributary_model::{
     Deployment, Duty, End, HostId, OnDeath, Protocol, Scenario, SwitchId, Topology, circuits::Port,
 };
+use tributary_netio::FrameCount;
 use tributary_optical::crossconnect::CrossConnect;
 use tributary_p4runtime::p4::v1::Entity;
 use tributary_sim::Taps;
 use tributary_wire::Host as Address;
 use tributary_worker::rounds;
 
+use super::crossing::Tally;
 use super::live::Live;
-use super::{Counted, Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd};
+use super::{
+    Counted, Crossings, Fabric, Note, PortCount, QueueReport, Removed, Stopped, SwitchEnd, waits,
+};
 use crate::Options;
 use crate::cores::Pins;
 
 pub use bmv2::Bmv2;
 pub use scratch::Scratch;
-use servers::Servers;
+use servers::{Count, Servers};
 use sniffers::Sniffers;
 
 /// Prefix length of all hosts' addresses: 10.0.0.0/8 unless the job file differs.
@@ -60,6 +64,13 @@ pub const CROSS_CONNECT: &str = "cross=connect";
 
 /// Time limit for the cross-connect to answer, beside the outage.
 const CROSS_CONNECT_TIME: Duration = Duration::from_secs(5);
+
+/// Most frames on a link at a time: those of some windows, in the buffers of the sockets at its ends. Most of them have
+/// arrived when the receiver reports, which is later.
+const UNDER_WAY: u64 = 1024;
+
+/// Frames for a worker that has its sums, and has ended, at most.
+const LEFT: u64 = 256;
 
 /// Time for a process to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
@@ -80,6 +91,8 @@ pub struct Netns {
     cables: Vec<Process>,
     workers: Vec<Process>,
     servers: Servers,
+    /// Frames at the ends of links, as their processes report them.
+    tally: Tally,
     /// Processor time that the servers used before the end of the warm-up.
     servers_before: Duration,
     /// Processor time that they used afterwards.
@@ -110,6 +123,13 @@ impl Switch {
     fn note_cpu(&mut self) {
         self.before = self.process.cpu_time().unwrap_or_default();
     }
+}
+
+/// A line that a switch prints again and again: endpoints' packets at its ports.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct PortFrames {
+    /// By port.
+    pub frames: Vec<(u16, FrameCount)>,
 }
 
 /// The last line that a switch prints.
@@ -170,6 +190,7 @@ impl Fabric for Netns {
             cables: Vec::new(),
             workers: Vec::new(),
             servers: Servers::default(),
+            tally: Tally::new(&scenario.network.topology, UNDER_WAY),
             servers_before: Duration::ZERO,
             servers_cpu: None,
             sniffers,
@@ -232,7 +253,9 @@ impl Fabric for Netns {
                     let name = &scenario.network.topology.host(host).name;
                     let mut line = self.endpoint(command, &format!("{command} on {name}"));
                     line.args(["--host", name]);
-                    self.servers.add(name, what, line, &self.testbed, notes)?;
+                    let tally = self.tally.clone();
+                    let count: Count = Arc::new(move |count| tally.host(host, count, true));
+                    self.servers.add(name, what, line, &self.testbed, notes, count)?;
                 }
             }
         }
@@ -339,6 +362,25 @@ impl Fabric for Netns {
         let switch = &self.switches[switch.0];
         interfaces::count(switch.process.id(), &switch.interfaces)
     }
+
+    async fn crossings(&self) -> Crossings {
+        self.tally.crossings()
+    }
+
+    fn last_crossings(&mut self) -> Option<Crossings> {
+        self.tally.settle(LEFT);
+        Some(self.tally.crossings())
+    }
+
+    fn core_waits(&self) -> Option<(Duration, usize)> {
+        let runs = self.workers.iter().filter(|process| !process.is_over());
+        // The thread that waits longest is the one that sends and receives.
+        let wait = |process: &Process| {
+            waits::of_threads(&process.id().to_string(), |_| true).into_iter().max()
+        };
+        let waits: Vec<Duration> = runs.filter_map(wait).collect();
+        (!waits.is_empty()).then(|| (waits.iter().sum(), waits.len()))
+    }
 }
 
 impl Netns {
@@ -363,7 +405,15 @@ impl Netns {
             TargetKind::Bmv2 => Bmv2::find()?.command(device_id(id), ports, &socket),
             _ => self.embedded(id, ports, &socket),
         };
-        let process = self.testbed.spawn(name, command, Output::Keep)?;
+        let tally = self.tally.clone();
+        let lines = Output::Lines(Arc::new(move |stream, line: &str| {
+            if stream == Stream::Out
+                && let Ok(words) = serde_json::from_str::<PortFrames>(line)
+            {
+                tally.switch(id, &words.frames);
+            }
+        }));
+        let process = self.testbed.spawn(name, command, lines)?;
         wait_for(&socket, &process).await.with_context(|| format!("switch {name}"))?;
         let config = SwitchConfig {
             device_id: device_id(id),
@@ -493,11 +543,19 @@ impl Netns {
         let name = &self.deployment.scenario().network.topology.host(host).name;
         let mut command = self.endpoint("worker", &format!("worker {worker} of {job_name}"));
         command.args(["--job", job_name, "--worker", &worker.to_string()]);
-        let sink = notes.clone();
+        let (sink, tally) = (notes.clone(), self.tally.clone());
         let lines = Output::Lines(Arc::new(move |stream, line: &str| {
             if stream == Stream::Out
                 && let Ok(event) = serde_json::from_str::<rounds::Event>(line)
             {
+                let counted = match &event {
+                    rounds::Event::Round { measured, .. } => measured.frames.map(|it| (it, false)),
+                    rounds::Event::Done(report) => report.frames.map(|it| (it, true)),
+                    _ => None,
+                };
+                if let Some((frames, is_complete)) = counted {
+                    tally.host(host, frames, is_complete);
+                }
                 drop(sink.send(Note::Worker { job, worker, event }));
             }
         }));

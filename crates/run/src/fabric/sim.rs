@@ -9,8 +9,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow};
 use tributary_controller::programs::Compiled;
 use tributary_model::{
-    Deployment, HostId, JobSpec, Scenario, SwitchId, plan::JobAtSwitch, worker_index,
+    Deployment, HostId, JobSpec, LinkId, Scenario, SwitchId, plan::JobAtSwitch, worker_index,
 };
+use tributary_netio::FrameCount;
 use tributary_p4runtime::p4::v1::Entity;
 use tributary_protocol::worker::{Event as WorkerEvent, Stats};
 use tributary_protocol::{ParameterServer, Tensor, Time, Worker};
@@ -24,7 +25,9 @@ use tributary_worker::workload::{Verifier, need};
 
 use slots::Slots;
 
-use super::{Counted, Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd};
+use super::{
+    Counted, Crossing, Crossings, Fabric, Note, PortCount, QueueReport, Removed, SwitchEnd,
+};
 use crate::Options;
 
 /// Network events between two checks for an interrupt.
@@ -366,6 +369,18 @@ impl Fabric for Sim {
         let ports = self.deployment.scenario().network.topology.port_numbers(switch);
         let switch = self.system.network.switch(switch);
         ports.filter_map(|port| Some((port, switch.port_statistics(port)?.into()))).collect()
+    }
+
+    /// No other end of a link could count so exactly.
+    async fn crossings(&self) -> Crossings {
+        let links = self.deployment.scenario().network.topology.fixed_links();
+        let crossing =
+            |FrameCount { sent, received }| Some(Crossing { sent, received, under_way: 0 });
+        (0..links).map(|link| self.system.network.crossed(LinkId(link)).map(crossing)).collect()
+    }
+
+    fn is_real(&self) -> bool {
+        false
     }
 
     fn pause_at(&mut self, elapsed: Duration) {

@@ -1,4 +1,4 @@
-//! What happened between two samples, in words: preemptions, collisions, reminders, losses.
+//! What happened between two samples: preemptions, collisions, reminders, losses.
 
 use crate::live::model::{Sample, Scene};
 
@@ -17,15 +17,15 @@ pub struct Happening {
     pub count: u64,
 }
 
-/// The outcomes that are told, and what they are called. The page has the same list.
+/// The outcomes that are told, and what they are called after a number. The page has the same list.
 pub const TOLD: [(&str, &str); 9] = [
-    ("preempted", "took aggregators from other tasks"),
-    ("seized", "took over idle aggregators"),
-    ("evicted", "partial sums evicted by other tasks"),
-    ("collided", "collided with other tasks"),
-    ("reminded", "reminders fetched partial sums"),
+    ("preempted", "aggregators taken from other tasks"),
+    ("seized", "idle aggregators taken over"),
+    ("evicted", "partial sums evicted"),
+    ("collided", "collisions"),
+    ("reminded", "reminders fetched sums"),
     ("absent", "reminders found nothing"),
-    ("flushed", "resends fetched partial sums"),
+    ("flushed", "resends fetched sums"),
     ("rejected", "packets rejected"),
     ("malformed", "malformed packets"),
 ];
@@ -45,6 +45,39 @@ pub fn between(scene: &Scene, before: &Sample, after: &Sample) -> Vec<Happening>
                 if more > 0 {
                     found.push(Happening { at_us: after.at_us, switch, job, outcome, count: more });
                 }
+            }
+        }
+    }
+    found
+}
+
+/// The packets that each worker has sent again between two samples: its job, its index and their number, most first.
+#[must_use]
+pub fn sent_again(before: &Sample, after: &Sample) -> Vec<(usize, usize, u64)> {
+    let mut found = Vec::new();
+    for (job, now) in after.jobs.iter().enumerate() {
+        for (worker, now) in now.workers.iter().enumerate() {
+            let old = before.jobs.get(job).and_then(|job| job.workers.get(worker));
+            let more = now.resent.saturating_sub(old.map_or(0, |old| old.resent));
+            if more > 0 {
+                found.push((job, worker, more));
+            }
+        }
+    }
+    found.sort_by_key(|(.., more)| std::cmp::Reverse(*more));
+    found
+}
+
+/// The frames that links have lost between two samples: the link, the direction and their number.
+#[must_use]
+pub fn lost(before: &Sample, after: &Sample) -> Vec<(usize, usize, u64)> {
+    let mut found = Vec::new();
+    for (link, now) in after.links.iter().enumerate() {
+        let old = before.links.get(link).copied().unwrap_or_default();
+        for way in [0, 1] {
+            let more = now.lost[way].saturating_sub(old.lost[way]);
+            if more > 0 {
+                found.push((link, way, more));
             }
         }
     }
@@ -73,6 +106,17 @@ mod tests {
         let told: Vec<_> = told.iter().map(|it| (it.job, it.outcome, it.count)).collect();
         assert_eq!(told, [(0, "evicted", 7), (1, "preempted", 7)]);
         assert_eq!(between(&scene(), &sample(1, 1, 2), &sample(5, 4, 2)), []);
+    }
+
+    #[test]
+    fn workers_and_links_have_events_of_their_own() {
+        let (before, mut after) = (sample(1, 1, 0), sample(5, 1, 0));
+        after.jobs[0].workers[1].resent = 3;
+        after.jobs[1].workers[0].resent = 7;
+        after.links[2].lost = [0, 4];
+        assert_eq!(sent_again(&before, &after), [(1, 0, 7), (0, 1, 3)]);
+        assert_eq!(lost(&before, &after), [(2, 1, 4)]);
+        assert_eq!((sent_again(&after, &after), lost(&after, &after)), (vec![], vec![]));
     }
 
     #[test]

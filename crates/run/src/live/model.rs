@@ -131,6 +131,44 @@ pub struct Sample {
     /// In the order of the scene's links; empty if nothing counts their frames.
     #[serde(default)]
     pub links: Vec<LinkSample>,
+    /// What is wrong.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// Something that is wrong with a run.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Finding {
+    /// The rule that found it.
+    pub rule: Rule,
+    /// The job that it is about.
+    #[serde(default)]
+    pub job: Option<usize>,
+    /// The workers of this job that are the cause.
+    #[serde(default)]
+    pub workers: Vec<usize>,
+    /// The link that is the cause.
+    #[serde(default)]
+    pub link: Option<usize>,
+    /// Its directions that are: from its first end, and from its second.
+    #[serde(default)]
+    pub ways: [bool; 2],
+    /// One line, without the name of the job.
+    pub text: String,
+}
+
+/// Which rule has found something.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rule {
+    /// A link loses frames.
+    LossyLink,
+    /// A job waits for a worker.
+    LateWorker,
+    /// Fragments find their aggregators taken.
+    SmallPool,
+    /// Workers wait for a core.
+    BusyProcessor,
 }
 
 /// A job at a time.
@@ -152,6 +190,12 @@ pub struct WorkerSample {
     /// Aggregators among the cells that hold values of its job, but none of its own.
     #[serde(default)]
     pub awaited: u32,
+    /// Packets that it has sent again.
+    #[serde(default)]
+    pub resent: u64,
+    /// How much later than most workers of its job it begins a round, on average, in microseconds.
+    #[serde(default)]
+    pub late_us: u64,
 }
 
 /// A switch at a time.
@@ -175,6 +219,9 @@ pub struct LinkSample {
     /// Frames that a switch dropped because the queue for this direction was full.
     #[serde(default)]
     pub drops: [u64; 2],
+    /// Frames that one end sent and the other did not receive.
+    #[serde(default)]
+    pub lost: [u64; 2],
 }
 
 /// How much a note matters.
@@ -289,6 +336,17 @@ impl Scene {
     }
 }
 
+impl Finding {
+    /// The whole line: with the name of the job, if it is about one.
+    #[must_use]
+    pub fn line(&self, scene: &Scene) -> String {
+        match self.job.and_then(|job| scene.jobs.get(job)) {
+            Some(job) => format!("{}: {}", job.name, self.text),
+            None => self.text.clone(),
+        }
+    }
+}
+
 impl Sample {
     /// Packets of a job with an outcome, in all switches.
     #[must_use]
@@ -340,7 +398,7 @@ pub(crate) mod tests {
 
     /// A sample in which the second job has preempted the first so often.
     pub(crate) fn sample(at_us: u64, rounds: u64, preempted: u64) -> Sample {
-        let worker = |rounds, awaited| WorkerSample { rounds, awaited };
+        let worker = |rounds, awaited| WorkerSample { rounds, awaited, ..WorkerSample::default() };
         let counts = |list: &[(&str, u64)]| {
             list.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
         };
@@ -358,7 +416,15 @@ pub(crate) mod tests {
                 held: vec![2, 1],
                 cells: "0a0c1B..".into(),
             }],
-            links: vec![LinkSample { bytes: [1000 * at_us, 10 * at_us], drops: [0, preempted] }; 4],
+            links: vec![
+                LinkSample {
+                    bytes: [1000 * at_us, 10 * at_us],
+                    drops: [0, preempted],
+                    lost: [0, 0],
+                };
+                4
+            ],
+            findings: Vec::new(),
         }
     }
 

@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
     use crate::live::model::tests::{sample, scene};
-    use crate::live::model::{End, Line};
+    use crate::live::model::{End, Finding, Line, Rule};
 
     fn history() -> History {
         let mut history = History::default();
@@ -197,9 +197,67 @@ mod tests {
         {
             assert!(picture.contains(part), "{part}\n{picture}");
         }
-        assert!(picture.contains("quick at s1: took aggregators from other tasks: 6"), "{picture}");
+        assert!(picture.contains("quick at s1: 6 aggregators taken from other tasks"), "{picture}");
         assert!(picture.contains("w2"), "the straggler\n{picture}");
         assert!(picture.contains('%'), "link loads\n{picture}");
+    }
+
+    #[test]
+    fn what_is_wrong_is_at_the_top_and_the_culprits_are_red() {
+        let mut history = history();
+        let mut wrong = sample(4000, 4, 12);
+        let finding = |rule, job, workers: &[usize], link, text: &str| Finding {
+            rule,
+            job,
+            workers: workers.to_vec(),
+            link,
+            ways: [true, link.is_none()],
+            text: text.into(),
+        };
+        wrong.findings = vec![
+            finding(Rule::LossyLink, None, &[], Some(2), "w3 → s1 loses 8 % of its frames"),
+            finding(Rule::LateWorker, Some(0), &[1], None, "the others wait for worker 1 (w2)"),
+        ];
+        wrong.jobs[0].workers[1].late_us = 20_000;
+        wrong.jobs[0].workers[1].resent = 5;
+        wrong.links[2].lost = [9, 0];
+        history.push(Line::Sample(wrong));
+        let size = (130, 34);
+        let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
+        terminal.draw(|frame| draw(frame, &history, &Position::NEWEST)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let rows: Vec<(String, bool)> = (0..size.1)
+            .map(|y| {
+                let cells = (0..size.0).map(|x| &buffer[(x, y)]);
+                let red = cells.clone().any(|cell| cell.fg == Color::Red);
+                (cells.map(|cell| cell.symbol()).collect(), red)
+            })
+            .collect();
+        let is_red = |part: &str| {
+            let found = rows.iter().find(|(row, _)| row.contains(part));
+            found.unwrap_or_else(|| panic!("{part}: {rows:#?}")).1
+        };
+        assert!(rows[1].0.starts_with("▲ w3 → s1 loses 8 % of its frames"), "{rows:#?}");
+        assert!(rows[2].0.starts_with("▲ slow: the others wait for worker 1 (w2)"), "{rows:#?}");
+        assert!(is_red("w2       slow") && is_red("20.0 ms late") && is_red("w3    → s1"));
+        assert!(!is_red("w1       slow"), "{rows:#?}");
+        assert!(is_red("w3 → s1: 9 frames lost"));
+        assert!(rows.iter().any(|(row, _)| row.contains("w2 of slow: 5 packets sent again")));
+    }
+
+    #[test]
+    fn panes_keep_apart_and_facts_without_room_are_left_out() {
+        for width in [60, 80, 100, 140] {
+            let picture = picture(&history(), &Position::NEWEST, width, 34);
+            for title in ["Aggregators", "Busiest links"] {
+                let row = picture.lines().find(|row| row.contains(title)).unwrap();
+                assert!(row.contains(&format!("  {title}")), "{width}: {row}");
+            }
+            for fact in picture.lines().filter(|row| row.contains("behind")) {
+                let rest = fact.split("behind").nth(1).unwrap();
+                assert!(!rest.contains("sent") || rest.contains("sent again"), "{width}: {fact}");
+            }
+        }
     }
 
     #[test]

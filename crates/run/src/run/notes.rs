@@ -9,6 +9,7 @@ use tributary_ps::report as servers;
 use tributary_wire::name_workers;
 use tributary_worker::rounds::{Event, Loss};
 
+use crate::diagnosis::Diagnosis;
 use crate::fabric::{Fabric, Note};
 use crate::live::model::Weight;
 use crate::watch::Sampler;
@@ -23,6 +24,7 @@ pub(super) struct Notes<'a, F, O> {
     fabric: &'a mut F,
     observer: &'a mut O,
     sampler: &'a mut Option<Sampler>,
+    diagnosis: &'a mut Diagnosis,
     gathered: &'a mut Gathered,
     /// Number of workers that have neither reported nor been lost.
     due: usize,
@@ -36,6 +38,7 @@ impl<'a, F: Fabric, O: Observer> Notes<'a, F, O> {
         fabric: &'a mut F,
         observer: &'a mut O,
         sampler: &'a mut Option<Sampler>,
+        diagnosis: &'a mut Diagnosis,
         gathered: &'a mut Gathered,
     ) -> Self {
         let scenario = run.scenario();
@@ -44,7 +47,7 @@ impl<'a, F: Fabric, O: Observer> Notes<'a, F, O> {
         let cold = warming
             .flat_map(|(lane, job)| (0..job.workers.len()).map(move |worker| (lane, worker)))
             .collect();
-        Self { run, fabric, observer, sampler, gathered, due, cold }
+        Self { run, fabric, observer, sampler, diagnosis, gathered, due, cold }
     }
 
     /// Receives notes until all workers are done.
@@ -66,9 +69,7 @@ impl<'a, F: Fabric, O: Observer> Notes<'a, F, O> {
                     scenario.timeout
                 );
             }
-            if let Some(sampler) = self.sampler {
-                sampler.look(self.fabric).await;
-            }
+            self.look().await;
             match self.fabric.next_note().await {
                 None => {}
                 Some(Note::Worker { job, worker, event }) => self.worker(job, worker, event)?,
@@ -81,12 +82,34 @@ impl<'a, F: Fabric, O: Observer> Notes<'a, F, O> {
         Ok(())
     }
 
+    /// Looks at what is wrong, and takes a sample if one is due.
+    async fn look(&mut self) {
+        let Self { fabric, diagnosis, observer, sampler, .. } = self;
+        let now = fabric.elapsed();
+        let is_due = sampler.as_ref().is_some_and(|sampler| sampler.is_due(now));
+        if fabric.is_real() || is_due {
+            diagnosis.look(*fabric, sampler.is_some()).await;
+        }
+        if fabric.is_real() {
+            for (job, line) in diagnosis.fresh(now) {
+                observer.warn(&line);
+                if let Some(sampler) = sampler {
+                    sampler.note_of(now, Weight::Warning, job, &line);
+                }
+            }
+        }
+        if let Some(sampler) = sampler.as_mut().filter(|_| is_due) {
+            sampler.sample(*fabric, diagnosis).await;
+        }
+    }
+
     fn worker(&mut self, job: usize, worker: usize, event: Event) -> Result<()> {
         match event {
             // Of no interest to who started all of them.
             Event::Waiting { .. } | Event::Unadmitted { .. } | Event::Iteration { .. } => {}
-            Event::Round { done, of, note } => {
+            Event::Round { done, of, note, measured } => {
                 self.observer.round(job, worker, done, of, note.as_deref());
+                self.diagnosis.round(job, worker, measured);
                 if let Some(sampler) = self.sampler {
                     sampler.round(job, worker, done);
                     if let Some(note) = &note {
@@ -153,7 +176,10 @@ impl<'a, F: Fabric, O: Observer> Notes<'a, F, O> {
 
     fn servers(&mut self, event: servers::Event) -> Result<()> {
         match event {
-            servers::Event::Ready | servers::Event::Serving { .. } | servers::Event::Idle => Ok(()),
+            servers::Event::Ready
+            | servers::Event::Serving { .. }
+            | servers::Event::Frames(_)
+            | servers::Event::Idle => Ok(()),
             servers::Event::Done { servers, agents } => {
                 self.gathered.add(servers, agents);
                 Ok(())

@@ -17,7 +17,7 @@ use tributary_manager::slurm::listing::Node;
 use tributary_manager::slurm::placer::Settings;
 use tributary_manager::slurm::service::{self, Placer};
 use tributary_manager::slurm::switches::Switches;
-use tributary_manager::slurm::topology::Tree;
+use tributary_manager::slurm::topology::{Subnet, Tree};
 
 use tributary_base::program::put;
 use tributary_base::program::stop_flag;
@@ -113,6 +113,10 @@ struct TopologyArgs {
     /// GPUs of each node. By default Slurm is asked, also for the addresses of the nodes.
     #[arg(long, value_name = "N")]
     gpus: Option<u32>,
+    /// Network of the nodes' interfaces towards the switches, such as 10.9.0.0/16. A node's address in Slurm becomes
+    /// its `ip` if it is in there, and a comment otherwise: mostly, it is one for management.
+    #[arg(long, value_name = "ADDRESS/PREFIX")]
+    data_network: Option<Subnet>,
 }
 
 /// # Errors
@@ -228,7 +232,7 @@ fn topology(args: &TopologyArgs) -> Result<()> {
         ensure!(!path.exists(), "{} exists; remove it, or choose another --out", path.display());
     }
     let origin = name(&args.file);
-    put(&network, tree.network(&origin, &nodes))?;
+    put(&network, tree.network(&origin, &nodes, args.data_network))?;
     put(&site, tree.site(&origin, "network.toml", gpus))?;
     let (switches, hosts) = (tree.switches().len(), tree.nodes().count());
     tributary_base::say!(

@@ -191,7 +191,8 @@ impl Attached {
         }
         let switches = (0..many).map(|switch| self.switch(at_us, switch)).collect();
         let jobs = self.jobs.iter().map(|job| self.job(job)).collect();
-        hub.push(Line::Sample(Sample { at_us, jobs, switches, links: Vec::new() }));
+        let sample = Sample { at_us, jobs, switches, ..Sample::default() };
+        hub.push(Line::Sample(sample));
     }
 
     /// Takes over what the tables say about jobs.
@@ -309,6 +310,7 @@ impl Attached {
             WorkerSample {
                 rounds: job.finished.get(index).copied().unwrap_or(0),
                 awaited: u32::try_from(awaited).unwrap_or(u32::MAX),
+                ..WorkerSample::default()
             }
         };
         JobSample { workers: job.workers.iter().map(worker).collect(), over: job.run.is_none() }

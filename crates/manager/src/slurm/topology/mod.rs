@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::str::FromStr;
 
 use tributary_base::FileLimit;
 
@@ -169,14 +170,15 @@ impl Tree {
         self.0.iter().flat_map(|switch| switch.nodes.iter().map(String::as_str))
     }
 
-    /// The network file: switches, hosts and the links between them. Hosts get the addresses of
-    /// Slurm's nodes if these are different IPv4 addresses of other machines.
+    /// The network file: switches, hosts and the links between them. Slurm's address of a node is where its daemon
+    /// listens, mostly in a network for management. So a host gets it as its own only if it is one of the `data`
+    /// network, that of the interfaces towards the switches. Other addresses are in comments.
     #[must_use]
-    pub fn network(&self, origin: &str, known: &[Node]) -> String {
+    pub fn network(&self, origin: &str, known: &[Node], data: Option<Subnet>) -> String {
         let addresses = addresses(self, known);
         let mut text = format!(
             "# The network of {origin}, made by `tributary place slurm topology`.\n\
-             # Give each host the `mac` of its interface towards the switch, and its `ip` where it is \
+             # Give each host the `mac` and the `ip` of its interface towards the switch, where they are \
              missing.\n# The ports of a switch are numbered from 1, in the order of its links.\n"
         );
         for TreeSwitch { name, .. } in &self.0 {
@@ -184,8 +186,17 @@ impl Tree {
         }
         for name in self.nodes() {
             let _ = write!(text, "\n[[topology.host]]\nname = \"{name}\"\n");
-            if let Some(address) = addresses.get(name) {
-                let _ = writeln!(text, "ip = \"{address}\"");
+            match addresses.get(name) {
+                Some(address) if data.is_some_and(|data| data.contains(*address)) => {
+                    let _ = writeln!(text, "ip = \"{address}\"");
+                }
+                Some(address) => {
+                    let _ = writeln!(
+                        text,
+                        "# ip = \"{address}\"  # where Slurm's daemon listens: is it towards the switch?"
+                    );
+                }
+                None => {}
             }
         }
         for TreeSwitch { name, nodes, children } in &self.0 {
@@ -220,13 +231,45 @@ impl Tree {
     }
 }
 
+/// The addresses of a network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Subnet {
+    address: Ipv4Addr,
+    /// Bits that are the same in all of its addresses.
+    prefix: u8,
+}
+
+/// A text is not a network.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("write ADDRESS/PREFIX with a prefix from 0 to 32, such as 10.9.0.0/16")]
+pub struct NotSubnet;
+
+impl FromStr for Subnet {
+    type Err = NotSubnet;
+
+    fn from_str(text: &str) -> Result<Self, NotSubnet> {
+        let (address, prefix) = text.split_once('/').ok_or(NotSubnet)?;
+        let prefix = prefix.parse().ok().filter(|prefix| *prefix <= 32).ok_or(NotSubnet)?;
+        Ok(Self { address: address.parse().map_err(|_| NotSubnet)?, prefix })
+    }
+}
+
+impl Subnet {
+    /// Whether an address is in it.
+    #[must_use]
+    pub fn contains(self, address: Ipv4Addr) -> bool {
+        let differ = self.address.to_bits() ^ address.to_bits();
+        differ.leading_zeros() >= u32::from(self.prefix)
+    }
+}
+
 /// Whether our files can have this name.
 fn is_name(name: &str) -> bool {
     let word = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (1..=64).contains(&name.len()) && name.chars().all(word)
 }
 
-/// The addresses of the nodes of a tree; none if they cannot be those towards the switches.
+/// Slurm's addresses of the nodes of a tree; none if they are not different.
 fn addresses<'a>(tree: &'a Tree, known: &[Node]) -> BTreeMap<&'a str, Ipv4Addr> {
     let address = |name: &'a str| {
         let node = known.iter().find(|node| node.name == name)?;

@@ -36,8 +36,9 @@ fn the_files_made_from_it_are_a_site() {
     };
     let known = [("n1", "10.9.0.1"), ("n2", "10.9.0.2"), ("n3", "node3"), ("n4", "10.9.0.4")];
     let tree = Tree::from_conf(CONF).unwrap();
-    let network = tree.network("topology.conf", &known.map(node));
-    assert_eq!(network.matches("ip = ").count(), 3, "{network}");
+    let data = |text: &str| Some(text.parse::<Subnet>().unwrap());
+    let network = tree.network("topology.conf", &known.map(node), data("10.9.0.0/16"));
+    assert_eq!(network.matches("\nip = ").count(), 3, "{network}");
     let site = tree.site("topology.conf", "network.toml", |name| if name == "n4" { 4 } else { 8 });
     let site = Site::parse(&site, &network).unwrap_or_else(|error| panic!("{error}\n{network}"));
     assert_eq!(site.gpus(), 28);
@@ -46,9 +47,40 @@ fn the_files_made_from_it_are_a_site() {
     assert_eq!(part.cluster.racks().len(), 2);
 
     let same = known.map(|(name, _)| node((name, "10.9.0.1")));
-    assert!(!tree.network("", &same).contains("ip = "), "addresses that are not unique");
+    assert!(
+        !tree.network("", &same, data("10.9.0.0/16")).contains("ip = "),
+        "addresses that are not unique"
+    );
     let local = [node(("n1", "127.0.0.1"))];
-    assert!(!tree.network("", &local).contains("ip = "));
+    assert!(!tree.network("", &local, data("0.0.0.0/0")).contains("ip = "));
+    // An address for management is none towards a switch: nothing takes it without being asked.
+    for (data, own) in [(None, 0), (data("10.8.0.0/16"), 0), (data("10.9.0.2/31"), 1)] {
+        let network = tree.network("topology.conf", &known.map(node), data);
+        assert_eq!(network.matches("\nip = ").count(), own, "{data:?}: {network}");
+        assert_eq!(network.matches("\n# ip = \"10.9.0.").count(), 3 - own, "{data:?}: {network}");
+        Site::parse(&tree.site("", "network.toml", |_| 8), &network).unwrap();
+    }
+}
+
+#[test]
+fn a_network_has_the_addresses_with_its_prefix() {
+    let contains = |subnet: &str, address: &str| {
+        subnet.parse::<Subnet>().unwrap().contains(address.parse().unwrap())
+    };
+    for (subnet, address, inside) in [
+        ("10.9.0.0/16", "10.9.255.1", true),
+        ("10.9.0.0/16", "10.10.0.0", false),
+        ("10.9.7.3/24", "10.9.7.200", true),
+        ("10.9.7.3/32", "10.9.7.3", true),
+        ("10.9.7.3/32", "10.9.7.2", false),
+        ("0.0.0.0/0", "192.168.1.1", true),
+    ] {
+        assert_eq!(contains(subnet, address), inside, "{subnet} {address}");
+    }
+    for text in ["", "10.9.0.0", "10.9.0.0/33", "10.9.0/16", "10.9.0.0/-1", "/16", "::/0"] {
+        let error = text.parse::<Subnet>().unwrap_err().to_string();
+        assert!(error.starts_with("write ADDRESS/PREFIX"), "{text}: {error}");
+    }
 }
 
 #[test]

@@ -10,12 +10,16 @@ use crate::testbed::{Output, Process, Stream, Testbed};
 use anyhow::Result;
 use tokio::sync::mpsc::UnboundedSender;
 use tributary_base::restarts::{Restarts, is_death};
+use tributary_netio::FrameCount;
 use tributary_ps::report::Event;
 
 use super::{Note, ending};
 
 /// Time limit for a server that was started again to be ready, before it is asked to end.
 const READY_TIME: Duration = Duration::from_secs(5);
+
+/// Takes the frames at the host of a server so far.
+pub(super) type Count = Arc<dyn Fn(FrameCount) + Send + Sync>;
 
 /// All servers of a run.
 #[derive(Default)]
@@ -31,6 +35,7 @@ struct Server {
     ready: Arc<AtomicBool>,
     restarts: Restarts,
     state: State,
+    count: Count,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +56,9 @@ impl Servers {
         command: Command,
         testbed: &Testbed,
         notes: &UnboundedSender<Note>,
+        count: Count,
     ) -> Result<()> {
-        let (process, ready) = start(node, &command, testbed, notes)?;
+        let (process, ready) = start(node, &command, testbed, notes, &count)?;
         self.0.push(Server {
             what: format!("the {what} on {node}"),
             node: node.to_owned(),
@@ -62,6 +68,7 @@ impl Servers {
             ready,
             restarts: Restarts::default(),
             state: State::Running,
+            count,
         });
         Ok(())
     }
@@ -124,7 +131,8 @@ impl Server {
                 Ok(status.and_then(|status| self.ended(status)))
             }
             State::Dead(at) if at <= Instant::now() => {
-                (self.process, self.ready) = start(&self.node, &self.command, testbed, notes)?;
+                let started = start(&self.node, &self.command, testbed, notes, &self.count);
+                (self.process, self.ready) = started?;
                 (self.since, self.state) = (Instant::now(), State::Running);
                 Ok(None)
             }
@@ -153,15 +161,18 @@ fn start(
     command: &Command,
     testbed: &Testbed,
     notes: &UnboundedSender<Note>,
+    count: &Count,
 ) -> Result<(Process, Arc<AtomicBool>)> {
     let ready = Arc::<AtomicBool>::default();
-    let (sink, flag) = (notes.clone(), Arc::clone(&ready));
+    let (sink, flag, count) = (notes.clone(), Arc::clone(&ready), Arc::clone(count));
     let lines = Output::Lines(Arc::new(move |stream, line: &str| {
         if stream == Stream::Out
             && let Ok(event) = serde_json::from_str::<Event>(line)
         {
-            if matches!(event, Event::Ready) {
-                flag.store(true, Ordering::Relaxed);
+            match event {
+                Event::Frames(frames) => return count(frames),
+                Event::Ready => flag.store(true, Ordering::Relaxed),
+                _ => {}
             }
             drop(sink.send(Note::Servers(event)));
         }

@@ -15,7 +15,19 @@ const TOLD = [
   ["rejected", "# rejected", "packet"],
   ["malformed", "# malformed", "packet"],
 ];
-const COUNTED = ["preempted", "evicted", "collided", "reminded", "resent"];
+// What is counted of jobs: the outcome, its heading, and what it is.
+const COUNTED = {
+  esa: [["preempted", "preempted", "Aggregators that it took from other tasks"],
+    ["evicted", "evicted", "Partial sums of the job that other tasks evicted"],
+    ["collided", "downgraded", "Packets that found another task's aggregator"],
+    ["reminded", "reminded", "Reminders that fetched a partial sum"]],
+  atp: [["seized", "taken over", "Idle aggregators that it took over from other tasks"],
+    ["collided", "collided", "Packets that found another task's aggregator"],
+    ["flushed", "flushed", "Resends that fetched a partial sum"]],
+  segments: [["asynchronous", "turned back", "Packets for an aggregator that was busy with an earlier round"],
+    ["repeated", "repeated", "Results for their sender, from the copy"]],
+};
+const MOST_TOLD = 4;
 
 let scene = null, samples = [], notes = [], end = null, lost = false;
 let following = true, playing = false, cursor = -1, playhead = 0, dirty = true, laid = null, shownAt = -2;
@@ -45,20 +57,13 @@ const variable = (name) => style.getPropertyValue(name).trim();
 let palette = {};
 function readPalette() {
   palette = { jobs: [...Array(8).keys()].map((job) => variable(`--job-${job}`)) };
-  for (const name of ["job-other", "free", "ink", "ground", "cold", "soft", "alarm", "rule", "quiet"]) palette[name] = variable(`--${name}`);
+  for (const name of ["job-other", "free", "ink", "ground", "cold", "soft", "alarm", "rule", "quiet", "load-0", "load-1"]) palette[name] = variable(`--${name}`);
 }
 const colour = (job) => job >= 0 && job < palette.jobs.length ? palette.jobs[job] : palette["job-other"];
 // How much of a job's colour a cell has, by its level.
 const strength = (level) => 0.3 + 0.7 * Math.min(level, 11) / 11;
-// Links: from grey over ochre to dark red, which people of all colour visions tell apart, and wider.
-function heat(share) {
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  const stops = dark ? [[72, 82, 92], [196, 160, 70], [240, 120, 60], [255, 90, 90]]
-    : [[196, 204, 212], [222, 178, 74], [208, 98, 32], [140, 20, 30]];
-  const at = Math.max(0, Math.min(share, 1)) * (stops.length - 1), low = Math.min(Math.floor(at), stops.length - 2);
-  const mix = stops[low].map((value, i) => Math.round(value + (stops[low + 1][i] - value) * (at - low)));
-  return `rgb(${mix.join(" ")})`;
-}
+// Links: the busier, the more ink, and wider. Grey is no job's colour, nor that of a fault.
+const heat = (share) => `color-mix(in srgb, ${palette["load-1"]} ${(100 * Math.max(0, Math.min(share, 1))).toFixed(0)}%, ${palette["load-0"]})`;
 
 // --- Lines -------------------------------------------------------------------------------------------
 
@@ -153,7 +158,11 @@ function render() {
   const past = cursor < samples.length - 1;
   const is = end && (past || playing) ? "past" : end ? (end.failure ? "failed" : "over") : lost ? "lost" : scene ? "live" : "wait";
   state.dataset.is = is;
-  state.textContent = { failed: `failed: ${end?.failure}`, over: "over", past: playing ? "replay" : "looking back", lost: "connection lost", live: "running", wait: "waiting" }[is];
+  const begun = scene && samples.length;
+  state.textContent = { failed: `failed: ${end?.failure}`, over: "over", past: playing ? "replay" : "looking back", lost: "connection lost", live: begun ? "running" : "preparing …", wait: "preparing …" }[is];
+  document.querySelector("main").hidden = !begun;
+  $("clock").hidden = !begun;
+  if (!begun) renderFindings(null);
   $("play").textContent = playing ? "❚❚" : "▶";
   $("play").setAttribute("aria-label", playing ? "Pause" : "Play");
   $("live").setAttribute("aria-pressed", String(following));
@@ -167,6 +176,7 @@ function render() {
   $("seek").value = cursor;
   $("seek").setAttribute("aria-valuetext", time(sample.at_us));
   $("now").textContent = time(sample.at_us) + (scene.clock === "virtual" ? " virtual" : "");
+  renderFindings(sample);
   renderOccupancy();
   renderLinks(sample);
   renderPools(sample);
@@ -176,10 +186,32 @@ function render() {
   shownAt = cursor;
 }
 
+// What is wrong, by the rules of crates/run/src/findings.rs.
+function renderFindings(sample) {
+  const list = $("findings");
+  const item = (kind, text) => make("li", { class: kind }, text);
+  if (!sample) {
+    list.replaceChildren(...end ? [] : [item("wait", "The switches get their programs and tables. The view begins with the first sample.")]);
+    return;
+  }
+  const found = sample.findings ?? [];
+  const name = ({ job }) => job === null || job === undefined ? "" : `${scene.jobs[job]?.name ?? "?"}: `;
+  const lines = found.length ? found.map((it) => `${name(it)}${it.text}`) : [];
+  const kind = lines.length ? "wrong" : "none";
+  if (list.dataset.shown === lines.join("\n") && list.firstChild?.className === kind) return;
+  list.dataset.shown = lines.join("\n");
+  // Of switches that run elsewhere, too little is known to say so.
+  const nothing = scene.fabric === "attached" ? [] : [item("none", "nothing wrong was found")];
+  list.replaceChildren(...lines.length ? lines.map((line) => item("wrong", line)) : nothing);
+}
+// The finding about a worker or a link, if there is one.
+const findingOf = (sample, job, worker) => (sample.findings ?? []).find((it) => it.job === job && (it.workers ?? []).includes(worker));
+const lossOf = (sample, link, way) => (sample.findings ?? []).some((it) => it.link === link && it.ways?.[way]);
+
 const swatch = (job) => { const it = make("i", { class: "swatch" }); it.style.background = colour(job); return it; };
 
 function layOut() {
-  laid = { wires: [], pools: [], rows: [], workers: [] };
+  laid = { wires: [], hosts: [], pools: [], rows: [], workers: [] };
   readPalette();
   document.title = `${scene.name} – Tributary`;
   $("title").textContent = scene.name;
@@ -253,12 +285,14 @@ function layOutTopology() {
     });
     const cross = draw("g", { visibility: "hidden" });
     const [cx, cy] = [from[0] + 0.5 * dx, from[1] + 0.5 * dy];
+    const lost = draw("text", { class: "lost", x: cx + 9, y: cy + 16, visibility: "hidden" });
+    marks.append(lost);
     cross.append(draw("line", { class: "drop", x1: cx - 5, y1: cy - 5, x2: cx + 5, y2: cy + 5 }),
       draw("line", { class: "drop", x1: cx - 5, y1: cy + 5, x2: cx + 5, y2: cy - 5 }),
       draw("text", { class: "dropped", x: cx + 9, y: cy + 4 }));
     wires.append(...lines);
     marks.append(cross);
-    laid.wires.push({ links, lines, cross, flipped });
+    laid.wires.push({ links, lines, cross, lost, flipped });
   };
   scene.links.forEach(({ ends }, link) => {
     if ("switch" in ends[0] && "switch" in ends[1]) {
@@ -279,9 +313,11 @@ function layOutTopology() {
         : draw("rect", { class: "host", x: hx - 12, y: hy - 12, width: 24, height: 24, rx: 3 });
       shape.style.fill = colour(group.job);
       const label = group.hosts.length > 1 ? `${group.hosts.length} ${group.kind}s` : group.name;
+      const halo = draw("circle", { class: "late", cx: hx, cy: hy, r: group.hosts.length > 1 ? 19 : 16, visibility: "hidden" });
+      const name = draw("text", { x: hx, y: down ? hy + 28 : hy - 18, "text-anchor": "middle" }, label);
+      laid.hosts.push({ ...group, halo, text: name });
       const about = group.job >= 0 ? `${group.kind} of ${scene.jobs[group.job].name}` : group.kind === "server" ? "server of several jobs" : group.kind;
-      nodes.append(draw("g", {}, draw("title", {}, `${label}: ${about}`), shape,
-        draw("text", { x: hx, y: down ? hy + 28 : hy - 18, "text-anchor": "middle" }, label)));
+      nodes.append(draw("g", {}, draw("title", {}, `${label}: ${about}`), shape, halo, name));
     });
     put(workers[id], workerY, true);
     put(servers[id], leaves.includes(id) ? serverY : 30, false);
@@ -300,10 +336,20 @@ function layOutTopology() {
   key.replaceChildren();
   if (scene.links.length) key.append(
     make("span", {}, "load of each direction", make("span", {}, rated ? "0 %" : "0", ramp, make("span", { id: "load-top" }, rated ? "100 % of the link's rate" : ""))),
-    make("span", {}, "● worker  ■ parameter server or reminder agent"), make("span", {}, "✕ frames dropped at a full queue"));
+    make("span", {}, "● worker  ■ parameter server or reminder agent"), make("span", {}, "✕ frames dropped at a full queue"), make("span", {}, lossySample(), "loses more frames than others"),
+    make("span", {}, lateSample(), "the job waits for this worker"));
 }
 
+const lossySample = () => draw("svg", { width: 34, height: 8, viewBox: "0 0 34 8" }, draw("line", { class: "wire lossy", x1: 2, y1: 4, x2: 32, y2: 4, "stroke-width": 3 }));
+const lateSample = () => draw("svg", { width: 16, height: 16, viewBox: "0 0 16 16" }, draw("circle", { class: "late", cx: 8, cy: 8, r: 6 }));
+
 function renderLinks(sample) {
+  const late = new Set((sample.findings ?? []).flatMap((it) => (it.workers ?? []).map((worker) => scene.jobs[it.job]?.workers[worker])));
+  for (const { hosts, halo, text } of laid.hosts) {
+    const is = hosts.some((host) => late.has(host));
+    halo.setAttribute("visibility", is ? "visible" : "hidden");
+    text.setAttribute("class", is ? "late-name" : "");
+  }
   const old = before(cursor), seconds = Math.max(1, sample.at_us - old.at_us) / 1e6;
   const load = (link, way) => {
     const [now, then] = [sample.links[link], old.links[link]];
@@ -322,20 +368,27 @@ function renderLinks(sample) {
   }
   const rated = scene.links.some((link) => link.rate);
   if (!rated && $("load-top")) $("load-top").textContent = `${short(laid.busiest.most, "bit/s")}, the most of this run`;
-  for (const { links, lines, cross, flipped } of laid.wires) {
+  for (const { links, lines, cross, lost, flipped } of laid.wires) {
     let dropped = 0;
+    const shares = [];
     lines.forEach((line, way) => {
       let [most, share] = [0, 0];
+      const lossy = links.some((link, i) => lossOf(sample, link, flipped[i] ? 1 - way : way));
+      if (lossy) shares.push(way);
       links.forEach((link, i) => {
         const [bits, drops] = load(link, flipped[i] ? 1 - way : way);
         dropped += drops;
         most = Math.max(most, bits);
         share = Math.max(share, bits / (scene.links[link].rate ?? laid.busiest.most));
       });
-      line.style.stroke = heat(share);
-      line.style.strokeWidth = 1.2 + 4.2 * Math.min(1, share);
+      line.classList.toggle("lossy", lossy);
+      line.style.stroke = lossy ? "" : heat(share);
+      line.style.strokeWidth = (lossy ? 2.6 : 1.2) + (lossy ? 1.4 : 4.2) * Math.min(1, share);
       line.firstChild.textContent = `${short(most, "bit/s")}, ${(100 * share).toFixed(0)} %`;
     });
+    const loss = (sample.findings ?? []).find((it) => links.includes(it.link));
+    lost.setAttribute("visibility", shares.length ? "visible" : "hidden");
+    lost.textContent = shares.length ? /loses (.*%)/.exec(loss?.text ?? "")?.[1] ?? "loss" : "";
     cross.setAttribute("visibility", dropped > 0 ? "visible" : "hidden");
     cross.lastChild.textContent = dropped > 0 ? count(dropped) : "";
   }
@@ -429,7 +482,7 @@ function renderOccupancy() {
     for (let i = sums.length - 1; i >= 0; i--) to.lineTo(at(i), tall - tall * sums[i] / cells);
     to.fill();
   }
-  const taken = (sample) => scene.jobs.reduce((sum, _, job) => sum + counts(sample, job, "preempted") + counts(sample, job, "seized"), 0);
+  const taken = (sample, outcomes = ["preempted", "seized"]) => scene.jobs.reduce((sum, _, job) => sum + outcomes.reduce((all, it) => all + counts(sample, job, it), 0), 0);
   let last = 0, any = false;
   to.fillStyle = palette.ink;
   samples.forEach((sample, i) => {
@@ -437,7 +490,7 @@ function renderOccupancy() {
     if (now > last) { to.fillRect(at(i) - 0.5, tall + 1, 1, 6); any = true; }
     last = now;
   });
-  $("occupancy-key").textContent = cells ? `aggregators held, by job, over time${any ? "; ticks: preemptions" : ""}` : "time";
+  $("occupancy-key").textContent = cells ? `aggregators held, by job, over time${any ? `; ticks: ${taken(samples.at(-1), ["preempted"]) ? "preemptions" : "idle aggregators taken over"}` : ""}` : "time";
 }
 
 // --- Jobs and workers --------------------------------------------------------------------------------
@@ -451,18 +504,23 @@ function bar(job) {
 function layOutJobs() {
   const body = $("jobs");
   body.replaceChildren();
+  laid.counted = COUNTED[scene.protocol] ?? COUNTED.segments;
+  const columns = [["job"], ["rounds", "Of the job's slowest worker"], ["completed in switch", "Fragments whose sum left a switch complete, and these per second"],
+    ["held", "Aggregators of all switches that the job holds"], ...laid.counted.map(([, heading, title]) => [heading, title]),
+    ["sent again", "Packets that its workers have sent again"]];
+  $("jobs-head").replaceChildren(...columns.map(([heading, title]) => make("th", { scope: "col", ...title ? { title } : {} }, heading)));
   laid.rows = scene.jobs.map(({ name }, job) => {
-    const [outer, inner] = bar(job), words = make("span"), speed = make("td"), held = make("td");
-    const cells = COUNTED.map(() => make("td"));
-    body.append(make("tr", {}, make("td", {}, swatch(job), " ", name), make("td", {}, outer, words), speed, held, ...cells));
-    return { inner, words, speed, held, cells };
+    const [outer, inner] = bar(job), words = make("span"), speed = make("td", { "data-name": "completed in switch" }), held = make("td", { "data-name": "held" });
+    const cells = laid.counted.map(([, heading]) => make("td", { "data-name": heading })), again = make("td", { "data-name": "sent again" });
+    body.append(make("tr", {}, make("td", {}, swatch(job), " ", name), make("td", {}, outer, words), speed, held, ...cells, again));
+    return { inner, words, speed, held, cells, again };
   });
 }
 
 function renderJobs(sample) {
   const old = before(cursor), seconds = Math.max(1, sample.at_us - old.at_us) / 1e6;
   const jumped = shownAt !== cursor - 1;
-  laid.rows.forEach(({ inner, words, speed, held, cells }, job) => {
+  laid.rows.forEach(({ inner, words, speed, held, cells, again }, job) => {
     const workers = sample.jobs[job]?.workers ?? [], rounds = scene.jobs[job].rounds;
     const slowest = workers.length ? Math.min(...workers.map((it) => it.rounds)) : null;
     const share = rounds && slowest !== null ? slowest / rounds : 0;
@@ -473,11 +531,13 @@ function renderJobs(sample) {
     speed.replaceChildren(count(completed), " ",
       make("small", {}, short((completed - counts(old, job, "completed")) / seconds, "/s")));
     held.textContent = count(sample.switches.reduce((sum, it) => sum + (it.held[job] ?? 0), 0));
-    COUNTED.forEach((outcome, i) => {
+    laid.counted.forEach(([outcome], i) => {
       const text = count(counts(sample, job, outcome));
-      cells[i].classList.toggle("flash", !jumped && cells[i].textContent !== text && outcome !== "resent");
+      cells[i].classList.toggle("flash", !jumped && cells[i].textContent !== text);
       cells[i].textContent = text;
     });
+    // Of switches that run elsewhere, the workers are not known.
+    again.textContent = count(Math.max(workers.reduce((sum, it) => sum + (it.resent ?? 0), 0), counts(sample, job, "resent")));
   });
 }
 
@@ -488,13 +548,13 @@ function layOutWorkers() {
     // Of very many workers, those that are behind are shown.
     const room = Math.min(job.workers.length, Math.max(4, Math.floor(64 / scene.jobs.length)));
     for (let i = 0; i < room; i++) {
-      const [outer, inner] = bar(number), name = make("td"), behind = make("td"), awaited = make("td");
-      body.append(make("tr", {}, name, make("td", {}, outer), behind, awaited));
-      rows.push({ number, i, room, name, inner, behind, awaited });
+      const [outer, inner] = bar(number), name = make("td"), behind = make("td"), late = make("td"), again = make("td"), awaited = make("td");
+      body.append(make("tr", {}, name, make("td", {}, outer), behind, late, again, awaited));
+      rows.push({ number, i, room, name, inner, behind, late, again, awaited });
     }
   });
   laid.workers = rows;
-  const head = ["worker", "rounds", "behind", "awaited"].map((text) => make("th", { scope: "col" }, text));
+  const head = ["worker", "rounds", "behind", "late", "sent again", "awaited"].map((text) => make("th", { scope: "col" }, text));
   $("workers").replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...head)), body));
 }
 
@@ -502,21 +562,23 @@ function renderWorkers(sample) {
   const orders = scene.jobs.map((job, number) => {
     const workers = sample.jobs[number]?.workers ?? [], all = job.workers.map((_, i) => i);
     const room = laid.workers.find((row) => row.number === number)?.room ?? 0;
-    const lag = (i) => (workers[i]?.rounds ?? 0) * 1e6 - (workers[i]?.awaited ?? 0);
+    const lag = (i) => (workers[i]?.rounds ?? 0) * 1e6 - (workers[i]?.late_us ?? 0) - (findingOf(sample, number, i) ? 1e12 : 0);
     return all.length <= room ? all : all.sort((a, b) => lag(a) - lag(b)).slice(0, room);
   });
-  for (const { number, i, name, inner, behind, awaited } of laid.workers) {
+  for (const { number, i, name, inner, behind, late, again, awaited } of laid.workers) {
     const job = scene.jobs[number], worker = orders[number][i], all = sample.jobs[number]?.workers ?? [];
-    name.replaceChildren(swatch(number), ` ${scene.hosts[job.workers[worker]]?.name ?? `worker ${worker}`}`);
+    name.replaceChildren(swatch(number), ` ${scene.hosts[job.workers[worker]]?.name ?? `worker ${worker}`} `, make("small", {}, job.name));
     const own = all[worker];
-    if (!own) { behind.textContent = awaited.textContent = "–"; continue; }
+    if (!own) { for (const cell of [behind, late, again, awaited]) cell.textContent = "–"; continue; }
     const first = Math.max(...all.map((it) => it.rounds));
     const most = job.rounds ?? Math.max(1, first);
     inner.style.width = `${100 * Math.min(1, own.rounds / most)}%`;
     behind.textContent = first - own.rounds;
-    behind.classList.toggle("late", first - own.rounds > 1);
+    late.textContent = own.late_us >= 50 ? `${(own.late_us / 1e3).toFixed(1)} ms` : "–";
+    again.textContent = count(own.resent ?? 0);
     awaited.textContent = own.awaited ?? 0;
-    awaited.classList.toggle("late", (own.awaited ?? 0) > 0 && own.awaited > Math.min(...all.map((it) => it.awaited ?? 0)));
+    const wrong = findingOf(sample, number, worker) !== undefined;
+    for (const cell of [name, late]) cell.classList.toggle("late", wrong);
   }
 }
 
@@ -536,12 +598,23 @@ function happenings(from, to) {
       if (more > 0) found.push({ at: to.at_us, job, text: `${scene.jobs[job]?.name ?? "?"} at ${scene.switches[id]?.name ?? "?"}: ${told(words, unit, more)}` });
     }
   }));
-  to.links.forEach((now, link) => [0, 1].forEach((way) => {
-    const more = now.drops[way] - (from.links[link]?.drops[way] ?? 0);
-    if (more > 0) {
-      const names = scene.links[link].ends.map((end) => "host" in end ? scene.hosts[end.host].name : scene.switches[end.switch].name);
-      found.push({ at: to.at_us, job: null, weight: "warning", text: `${names[way]} to ${names[1 - way]}: ${told("# dropped at a full queue", "frame", more)}` });
+  to.jobs.forEach((now, job) => {
+    const again = now.workers.map((it, worker) => [(it.resent ?? 0) - (from.jobs[job]?.workers[worker]?.resent ?? 0), worker]);
+    const most = again.filter(([more]) => more > 0).sort((a, b) => b[0] - a[0]);
+    for (const [more, worker] of most.slice(0, MOST_TOLD)) {
+      const name = scene.hosts[scene.jobs[job]?.workers[worker]]?.name ?? `worker ${worker}`;
+      found.push({ at: to.at_us, job, text: `${name} of ${scene.jobs[job]?.name ?? "?"}: ${told("sent # again", "packet", more)}` });
     }
+    const rest = most.slice(MOST_TOLD).reduce((sum, [more]) => sum + more, 0);
+    if (rest) found.push({ at: to.at_us, job, text: `${most.length - MOST_TOLD} other workers of ${scene.jobs[job]?.name ?? "?"}: ${told("sent # again", "packet", rest)}` });
+  });
+  to.links.forEach((now, link) => [0, 1].forEach((way) => {
+    const names = scene.links[link].ends.map((end) => "host" in end ? scene.hosts[end.host].name : scene.switches[end.switch].name);
+    const tell = (more, words) => {
+      if (more > 0) found.push({ at: to.at_us, job: null, weight: "warning", text: `${names[way]} to ${names[1 - way]}: ${told(words, "frame", more)}` });
+    };
+    tell(now.drops[way] - (from.links[link]?.drops[way] ?? 0), "# dropped at a full queue");
+    tell((now.lost?.[way] ?? 0) - (from.links[link]?.lost?.[way] ?? 0), "# lost");
   }));
   return found;
 }
