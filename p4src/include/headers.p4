@@ -55,8 +55,7 @@ header aggregation_t {
     index_t    index;
 }
 
-// Two's complement: dissectors show them with their signs.
-#define VALUE_FIELD(i) @signed bit<32> v##i;
+#define VALUE_FIELD(i) bit<32> v##i;
 
 header values_t {
     FOR_EACH_LANE(VALUE_FIELD)

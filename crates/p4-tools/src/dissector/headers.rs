@@ -9,6 +9,9 @@ use tributary_p4::ir::{FieldId, Header, HeaderId, Parser, Program, Stmt};
 use crate::dissector::lua;
 use crate::dissector::plan::{Plan, candidates};
 
+/// The type of the values in our own programs, which are in two's complement.
+const VALUES: &str = "values_t";
+
 /// Names of values that several fields share, by the names: number of the Lua table.
 type Tables = BTreeMap<Vec<(u64, String)>, usize>;
 
@@ -81,7 +84,7 @@ fn lines(program: &Program, header: &Header, plan: &Plan, tables: &mut Tables) -
             lua::string(name),
             field.ty.width
         );
-        if field.ty.signed || header.shown_signed.contains(&id) {
+        if is_signed(program, header, id) {
             text.push_str(", signed = true");
         }
         if header.varbit.is_some_and(|(varbit, _)| varbit == at) {
@@ -101,6 +104,12 @@ fn lines(program: &Program, header: &Header, plan: &Plan, tables: &mut Tables) -
     text
 }
 
+/// Whether a field is shown as a signed number.
+fn is_signed(program: &Program, header: &Header, field: FieldId) -> bool {
+    let is_signed = program.fields[field.index()].ty.signed;
+    is_signed || header.shown_signed.contains(&field) || header.type_name == VALUES
+}
+
 /// The names of a field's values, if it fits a table of Wireshark.
 fn names(program: &Program, field: FieldId, width: u32) -> Vec<(u64, String)> {
     if width > lua::NUMBER_BITS {
@@ -116,7 +125,7 @@ fn shape(program: &Program, header: &Header) -> String {
     for id in &header.fields {
         let field = &program.fields[id.index()];
         let name = field.name.strip_prefix(&header.name).unwrap_or(&field.name);
-        let signed = header.shown_signed.contains(id);
+        let signed = is_signed(program, header, *id);
         let _ = write!(text, "{name} {} {signed} {:?};", field.ty, program.names.of(*id));
     }
     text
