@@ -7,6 +7,7 @@ such as streams and pinned memory, is not tried here; `test_cuda.py` needs a dev
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -68,7 +69,7 @@ def _have_devices(per_host: int, own: bool = True) -> None:
     rendezvous._host = lambda: f"host {host}"
     devices.are_there = lambda: True
     devices.is_on_device = lambda tensor: tensor.numel() >= 64
-    devices._identity = lambda _: f"device {rank if own else host}"
+    devices.identity = lambda: f"device {rank if own else host}"
     devices._open = _Nccl
     staging.Staging.stage = lambda _, tensor, by: _Staged(tensor, by)
     calls.clear()
@@ -166,6 +167,16 @@ def _others(check: bool) -> list[tuple[int, str]]:
     assert own.eq(1).all()
     whole = torch.arange(100)
     dist.all_reduce(whole, dist.ReduceOp.MAX)
+    # Others' strides may differ.
+    square = torch.arange(100.0).view(10, 10)
+    square = square.t() if rank == 1 else square.t().contiguous()
+    work = dist.all_reduce(square, dist.ReduceOp.MAX, async_op=True)
+    work.wait()
+    assert square.eq(torch.arange(100.0).view(10, 10).t()).all()
+    # NCCL has no operations of bits.
+    bits = torch.full((100,), 1 << rank)
+    dist.all_reduce(bits, dist.ReduceOp.BOR)
+    assert bits.eq((1 << size) - 1).all()
     # Small tensors are on hosts.
     dist.all_reduce(torch.ones(3), dist.ReduceOp.MAX)
     other = torch.empty(100)
@@ -188,7 +199,7 @@ def _others(check: bool) -> list[tuple[int, str]]:
 @pytest.mark.parametrize("check", [False, True])
 def test_nccl_does_the_rest(check: bool) -> None:
     batch = ["_start_coalescing", "send", "recv", "_end_coalescing"]
-    expected = ["all_gather_single", "broadcast", "allreduce", *batch]
+    expected = ["all_gather_single", "broadcast", "allreduce", "allreduce", *batch]
     for made in _run(_others, 3, check, group="check = true\n" if check else ""):
         # After a mismatch, the group has ended.
         ended = ("set_timeout", "abort", "shutdown")
@@ -248,9 +259,12 @@ def _lose_a_rank() -> str:
     with pytest.raises(Exception) as error:
         for _ in range(1000):
             dist.all_reduce(torch.ones(100))
-    with pytest.raises(tributary.PeerLostError) as later:
-        dist.all_reduce(torch.ones(3))
-    return f"{error.value} / {later.value}"
+    for size in (3, 100):
+        with pytest.raises(tributary.PeerLostError, match="rank 1"):
+            dist.all_reduce(torch.ones(size))
+    with pytest.raises(tributary.PeerLostError, match="rank 1"):
+        dist.broadcast(torch.ones(100), 0)
+    return str(error.value)
 
 
 def test_a_rank_that_dies_is_named() -> None:
@@ -258,7 +272,50 @@ def test_a_rank_that_dies_is_named() -> None:
     assert outcomes[1].exit_code == 9
     for rank in (0, 2, 3):
         assert outcomes[rank].error is None, outcomes[rank].error
-        assert "rank 1" in outcomes[rank].value, outcomes[rank].value
+
+
+def _coalesce() -> None:
+    """What PyTorch makes one work of ends before the wait for it does."""
+    _have_devices(1)
+    for call in range(20):
+        tensors = [torch.full((3,), float(call)), torch.full((100,), 1.0)]
+        with dist.distributed_c10d._coalescing_manager(device=torch.device("cpu"), async_ops=True) as all_:
+            for tensor in tensors:
+                dist.all_reduce(tensor)
+        all_.wait()
+        assert tensors[0].eq(2 * call).all() and tensors[1].eq(2).all()
+
+
+def test_coalesced_sums_are_waited_for() -> None:
+    _run(_coalesce, 2)
+
+
+def _sums_end_in_their_copies() -> None:
+    """Otherwise streams do not wait for the copies: the device's stream is that of the copy."""
+    _have_devices(2)
+    copying = threading.local()
+    ended = []
+    copy_back, set_result = _Staged.copy_back, torch.futures.Future.set_result
+
+    def copy(self: _Staged, then: Callable[[], None]) -> None:
+        copying.now = True
+        copy_back(self, then)
+        copying.now = False
+
+    def set_(self: Any, result: Any) -> None:
+        ended.append(getattr(copying, "now", False))
+        set_result(self, result)
+
+    _Staged.copy_back, torch.futures.Future.set_result = copy, set_
+    for size in (100, 100_000):
+        works = [dist.all_reduce(torch.ones(size), async_op=True) for _ in range(50)]
+        for work in works:
+            work.wait()
+    assert len(ended) == 100 and all(ended), ended.count(False)
+
+
+def test_sums_end_on_the_streams_of_their_copies() -> None:
+    _run(_sums_end_in_their_copies, 4)
 
 
 assert backend  # Registers the backend.

@@ -72,8 +72,8 @@ pub use packet::{CELL_BYTES, Packet};
 pub use pass::{
     DROP_PORT, Egress, EgressInput, Ingress, IngressInput, Instance, Replication, Verdict,
 };
-pub use pipeline::{Pipeline, Ready};
 pub use pipeline::cores::Changed;
+pub use pipeline::{Pipeline, Ready};
 pub use psa::{
     CPU_PORT as PSA_CPU_PORT, RECIRCULATION_PORT as PSA_RECIRCULATION_PORT,
     port_number as psa_port_number, port_value as psa_port_value,

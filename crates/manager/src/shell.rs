@@ -202,9 +202,9 @@ impl<S: Store> Shell<S> {
                 // First, so that no job is seen without its reason.
                 self.show_waits();
                 self.carry_out(actions)?;
-                continue;
             }
-            match inputs.recv_timeout(Duration::from_millis(due_ms - now_ms)) {
+            // Rounds that take longer than their period leave room for inputs.
+            match inputs.recv_timeout(Duration::from_millis(due_ms.saturating_sub(now_ms))) {
                 Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
                 Ok(input) => self.take(input)?,
                 Err(RecvTimeoutError::Timeout) => {}

@@ -24,6 +24,7 @@ from .work import (
     JointWork,
     TributaryWork,
     Waiting,
+    WrittenBackWork,
     contiguous,
     overlaps_itself,
     write_back,
@@ -31,6 +32,9 @@ from .work import (
 )
 
 NAME = "tributary"
+
+# Operations that NCCL does not have.
+_OF_BITS = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 
 try:
     from torch._C._distributed_c10d import Backend, ProcessGroupGloo
@@ -198,7 +202,7 @@ class TributaryBackend(Backend):
         if len(tensors) == 1 and self._uses_network(tensors, opts.reduceOp):
             return self._sum("all_reduce", tensors, opts)
         if len(tensors) == 1 and self._sums_numbers(tensors[0], opts):
-            return _recorded("all_reduce", lambda: self._sum_numbers(tensors, opts))
+            return self._recorded("all_reduce", lambda: self._sum_numbers(tensors, opts))
         return self._delegate("allreduce", "all_reduce", opts, tensors, tensors, opts)
 
     def allreduce_coalesced(self, tensors: list[torch.Tensor], opts: Any) -> Work:
@@ -214,7 +218,7 @@ class TributaryBackend(Backend):
 
     def broadcast(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         if len(tensors) == 1 and self._collectives.takes(tensors[0]):
-            return _recorded(
+            return self._recorded(
                 "broadcast",
                 lambda: self._collectives.broadcast(
                     tensors[0].detach(), opts.rootRank, tensors, Waiting.of(opts)
@@ -229,7 +233,7 @@ class TributaryBackend(Backend):
         self, outputs: list[list[torch.Tensor]], inputs: list[torch.Tensor], opts: Any
     ) -> Work:
         if len(inputs) == len(outputs) == 1 and self._collectives.takes_gather(outputs[0], inputs[0]):
-            return _recorded("all_gather", lambda: self._gather_to_list(outputs, inputs[0], opts))
+            return self._recorded("all_gather", lambda: self._gather_to_list(outputs, inputs[0], opts))
         return self._delegate("allgather", "all_gather", opts, inputs, outputs, inputs, opts)
 
     def allgather_coalesced(
@@ -242,7 +246,7 @@ class TributaryBackend(Backend):
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
         if self._collectives.takes_parts(output, input):
             name = "all_gather_into_tensor"
-            return _recorded(
+            return self._recorded(
                 name,
                 lambda: self._collectives.all_gather(
                     name, output.detach(), input.detach(), [output], Waiting.of(opts)
@@ -284,7 +288,7 @@ class TributaryBackend(Backend):
 
     def reduce_scatter_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> Work:
         if _is_sum(opts) and self._collectives.takes_scatter(input, output):
-            return _recorded(
+            return self._recorded(
                 "reduce_scatter_tensor",
                 lambda: self._collectives.reduce_scatter(
                     output.detach(),
@@ -339,7 +343,7 @@ class TributaryBackend(Backend):
         """Waits for all ranks. Gloo has no part in it, unless the group has one rank."""
         if self._size == 1:
             return self._delegate("barrier", "barrier", opts, (), opts)
-        return _recorded("barrier", lambda: self.network.barrier(Waiting.of(opts)))
+        return self._recorded("barrier", lambda: self.network.barrier(Waiting.of(opts)))
 
     def monitored_barrier(self, opts: Any, wait_all_ranks: bool = False) -> None:
         # Gloo's own check names the ranks that are missing.
@@ -354,8 +358,8 @@ class TributaryBackend(Backend):
         return self._batch.add(by.recv(tensors, source, tag))
 
     def recv_anysource(self, tensors: list[torch.Tensor], tag: int) -> Work:
-        work: Work = self.gloo.recv_anysource(tensors, tag)
-        return work
+        by = self._batch.carrier(tensors) or self.gloo
+        return self._batch.add(by.recv_anysource(tensors, tag))
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Sets the longest time that a collective takes."""
@@ -438,7 +442,7 @@ class TributaryBackend(Backend):
         )
 
     def _sum(self, name: str, tensors: list[torch.Tensor], opts: Any) -> Work:
-        return _recorded(name, lambda: self._start_sum(tensors, opts))
+        return self._recorded(name, lambda: self._start_sum(tensors, opts))
 
     def _start_sum(self, tensors: list[torch.Tensor], opts: Any) -> Work:
         waiting = Waiting.of(opts).within(self.network.timeout)
@@ -465,6 +469,9 @@ class TributaryBackend(Backend):
             _cuda_devices(tensors),
         )
 
+    def _recorded(self, name: str, start: Callable[[], Work]) -> Work:
+        return self._batch.add(_recorded(name, start))
+
     def _delegate(
         self,
         method: str,
@@ -473,7 +480,7 @@ class TributaryBackend(Backend):
         announced: Sequence[torch.Tensor],
         *arguments: Any,
     ) -> Work:
-        return _recorded(
+        return self._recorded(
             name, lambda: self._start_delegated(method, name, opts, announced, *arguments)
         )
 
@@ -489,11 +496,15 @@ class TributaryBackend(Backend):
 
         `announced` are the tensors that have the same number of elements and type at all ranks.
         """
-        nccl = self._nccl(arguments)
+        nccl = self._nccl(arguments, opts)
         if nccl is not None:
             self.network.check(_describe(name, opts), *_size_and_type(announced))
+            outputs = _outputs(arguments)
+            arguments, copies = contiguous(arguments)
             started: Work = getattr(nccl, method)(*arguments)
-            return started
+            if not copies:
+                return started
+            return WrittenBackWork(started, lambda: write_back(copies), outputs)
         call: Callable[..., Work] = getattr(self.gloo, method)
         is_average = getattr(opts, "reduceOp", None) == ReduceOp.AVG
         if is_average:
@@ -528,10 +539,13 @@ class TributaryBackend(Backend):
         self._delegated.submit(work, *_size_and_type(announced))
         return work
 
-    def _nccl(self, arguments: Sequence[Any]) -> Any:
+    def _nccl(self, arguments: Sequence[Any], opts: Any) -> Any:
         """NCCL, if that carries out collectives of these arguments."""
         tensor = _tensor_on_device(arguments) if self._size > 1 else None
-        return None if tensor is None else self.network.devices.of_all(tensor.device)
+        op = getattr(opts, "reduceOp", None)
+        if tensor is None or tensor.layout != torch.strided or any(op == of for of in _OF_BITS):
+            return None
+        return self.network.of_devices()
 
     def _averaged(self, opts: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor]:
         """The tensors of this rank that hold averages in the end."""
@@ -554,13 +568,15 @@ class _Batch:
         self._nccl: Any = None
 
     def start(self) -> None:
+        if not devices.are_there():
+            raise RuntimeError(f"backend {NAME} coalesces nothing without NCCL")
         self._works, self._nccl = [], None
 
     def carrier(self, tensors: Sequence[torch.Tensor]) -> Any:
         """NCCL for messages of tensors on devices, if it is there, and otherwise None."""
-        if not (devices.are_there() and any(map(devices.is_on_device, tensors))):
+        if not (any(map(devices.is_on_device, tensors)) and self._network.may_have_devices()):
             return None
-        nccl = self._network.devices.of_any()
+        nccl = self._network.devices.of_all()
         if self._works is not None and self._nccl is None:
             self._nccl = nccl
             nccl._start_coalescing()
@@ -672,7 +688,8 @@ def _tensor_on_device(arguments: Any) -> torch.Tensor | None:
         return arguments if devices.is_on_device(arguments) else None
     if not isinstance(arguments, (list, tuple)):
         return None
-    return next(filter(None.__ne__, map(_tensor_on_device, arguments)), None)
+    found = map(_tensor_on_device, arguments)
+    return next((tensor for tensor in found if tensor is not None), None)
 
 
 def _cuda_devices(arguments: Any) -> list[torch.device]:

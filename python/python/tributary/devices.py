@@ -13,7 +13,8 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, ReduceOptions, Store
 from torch.distributed import ReduceOp
 
-from .rendezvous import Board
+# What NCCL needs to be left by: PyTorch before 2.6 lacks some.
+_NEEDED = ("abort", "shutdown")
 
 
 def is_on_device(tensor: torch.Tensor) -> bool:
@@ -22,12 +23,21 @@ def is_on_device(tensor: torch.Tensor) -> bool:
 
 
 def are_there() -> bool:
-    """Whether this process has devices, and PyTorch has NCCL."""
-    return dist.is_nccl_available() and torch.cuda.is_available()
+    """Whether this process uses a device, and PyTorch has NCCL for it."""
+    if not (dist.is_nccl_available() and torch.cuda.is_initialized()):
+        return False
+    from torch._C._distributed_c10d import ProcessGroupNCCL
+
+    return all(hasattr(ProcessGroupNCCL, name) for name in _NEEDED)
 
 
-def _identity(device: torch.device) -> str:
-    return str(torch.cuda.get_device_properties(device).uuid)
+def identity() -> str:
+    """A text that no other device has, for the device that this process uses. Empty without one."""
+    if not are_there():
+        return ""
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+    # Since PyTorch 2.5
+    return str(getattr(properties, "uuid", ""))
 
 
 def _open(store: Store, rank: int, size: int, timeout: timedelta) -> Any:
@@ -63,11 +73,7 @@ class HostDevices:
 
 
 class Devices:
-    """The devices of a group's ranks, by NCCL.
-
-    It takes part where each rank has a device of its own. Otherwise tensors of devices pass through
-    the memory of hosts.
-    """
+    """NCCL among the devices of a group's ranks."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:
         """`store` is the group's own. `timeout` is in seconds."""
@@ -75,31 +81,19 @@ class Devices:
         self._rank, self._size = rank, size
         self._timeout = timeout
         self._lock = threading.Lock()
-        self._each_has_own: bool | None = None
         self._groups: dict[str, Any] = {}
-        self._is_left = False
+        self._left_because: BaseException | None = None
 
-    def of_all(self, device: torch.device) -> Any:
-        """NCCL of all ranks, or None. All ranks call it for the same collectives.
-
-        `device` is that of this rank's tensor.
-        """
-        return self.of_any() if self._have_own(device) else None
-
-    def of_any(self) -> Any:
-        """NCCL for messages between two ranks, each of which has a device of its own."""
+    def of_all(self) -> Any:
+        """NCCL of all ranks."""
         return self._group("all", self._rank, self._size)
 
-    def of_hosts(
-        self, device: torch.device, members: Sequence[Sequence[int]]
-    ) -> HostDevices | None:
+    def of_host(self, members: Sequence[Sequence[int]]) -> HostDevices | None:
         """The devices of this rank's host, if those of hosts add before the network does.
 
-        `members` are the ranks of each host. All ranks call it for the same collectives.
+        `members` are the ranks of each host.
         """
         if len(members) == 1 or all(len(ranks) == 1 for ranks in members):
-            return None
-        if not self._have_own(device):
             return None
         ranks = next(ranks for ranks in members if self._rank in ranks)
         at, group = ranks.index(self._rank), None
@@ -114,36 +108,26 @@ class Devices:
             for group in self._groups.values():
                 group.set_timeout(timedelta(seconds=seconds))
 
-    def close(self) -> None:
-        """Leaves the other ranks."""
-        for group in self._leave():
+    def close(self, error: BaseException) -> None:
+        """Leaves the other ranks. Later calls raise `error`."""
+        for group in self._leave(error):
             group.shutdown()
 
-    def abort(self) -> None:
-        """Ends what devices wait for, and leaves the other ranks."""
-        for group in self._leave():
+    def abort(self, error: BaseException) -> None:
+        """Ends what devices wait for, and leaves the other ranks. Later calls raise `error`."""
+        for group in self._leave(error):
             group.abort()
 
-    def _leave(self) -> list[Any]:
+    def _leave(self, error: BaseException) -> list[Any]:
         with self._lock:
             groups, self._groups = list(self._groups.values()), {}
-            self._is_left = True
+            self._left_because = self._left_because or error
         return groups
-
-    def _have_own(self, device: torch.device) -> bool:
-        """Whether each rank has a device of its own, of which they tell each other once."""
-        with self._lock:
-            if self._each_has_own is None:
-                board = Board(self._store, self._rank, self._size, self._timeout)
-                board.post("device", _identity(device) if are_there() else "")
-                posted = board.read_all("device", "used a tensor of a device")
-                self._each_has_own = all(posted) and len(set(posted)) == self._size
-            return self._each_has_own
 
     def _group(self, name: str, rank: int, size: int) -> Any:
         with self._lock:
-            if self._is_left:
-                raise RuntimeError("tributary: this rank has left its process group")
+            if self._left_because is not None:
+                raise self._left_because.with_traceback(None)
             group = self._groups.get(name)
             if group is None:
                 store = PrefixStore(f"{name}/", self._store)

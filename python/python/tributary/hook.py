@@ -6,8 +6,8 @@ from typing import Optional, cast
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import GradBucket
-from torch.distributed import ProcessGroup
+from torch._C._distributed_c10d import AllreduceOptions, GradBucket
+from torch.distributed import ProcessGroup, ReduceOp
 
 from . import process
 from .network import Network, is_summable, of_group
@@ -86,5 +86,11 @@ def allreduce_hook(state: State, bucket: GradBucket) -> torch.futures.Future[tor
         buffer.div_(state.group.size())
         work = dist.all_reduce(buffer, group=state.group, async_op=True)
         return work.get_future().then(lambda future: future.value()[0])
+    nccl = state.network.leaves_sums_to(buffer)
+    if nccl is not None:
+        options = AllreduceOptions()
+        options.reduceOp = ReduceOp.AVG
+        summed = nccl.allreduce([buffer], options).get_future()
+        return cast("torch.futures.Future[torch.Tensor]", summed.then(lambda f: f.value()[0]))
     work = state.network.all_reduce([buffer], average=True, layer=layer, result=buffer)
     return cast("torch.futures.Future[torch.Tensor]", work.get_future())

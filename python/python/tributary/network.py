@@ -103,8 +103,7 @@ class Network:
         by_devices = [self._devices_of_host(tensor) for tensor in tensors]
         work = TributaryWork(
             list(tensors) if result is None else result,
-            # Before devices have added, ranks have to agree about each tensor.
-            len(tensors) + sum(each is not None for each in by_devices),
+            len(tensors),
             waiting.within(self.timeout),
             cuda,
         )
@@ -152,7 +151,21 @@ class Network:
         communicator = self.join()
         if not communicator.has_all_ranks or communicator.refuses:
             return None
-        return self.devices.of_all(tensor.device)
+        return self.of_devices()
+
+    def of_devices(self) -> Any:
+        """NCCL of all ranks, if each has a device of its own, and otherwise None."""
+        self.join()
+        return self.devices.of_all() if self._have_devices() else None
+
+    def may_have_devices(self) -> bool:
+        """Whether each rank has a device of its own, as far as this one knows before it has joined."""
+        with self._joining:
+            return devices.are_there() if self._fabric is None else self._fabric.has_devices
+
+    def _have_devices(self) -> bool:
+        with self._joining:
+            return self._fabric is not None and self._fabric.has_devices
 
     def check(self, operation: str, elements: int, dtype: str) -> None:
         """Waits until all ranks call the same collective, if they check that."""
@@ -222,20 +235,25 @@ class Network:
         with self._joining:
             fabric, self._fabric = self._fabric, None
             self._left_because = self._left_because or reason
-        if how is Fabric.abort:
-            # A device may wait for another rank, and the staging for that device.
-            self.devices.abort()
-        self._staging.close()
-        self.devices.close()
-        if fabric is not None:
-            how(fabric)
-            process.remove_peers(fabric.communicator.peers)
+        left = Error(f"this rank has left its process group: {self._left_because}")
+        try:
+            if how is Fabric.abort:
+                # The staging may wait for a device, and that and a caller for other ranks.
+                self.devices.abort(left)
+            else:
+                self._staging.close()
+                self.devices.close(left)
+        finally:
+            if fabric is not None:
+                how(fabric)
+                process.remove_peers(fabric.communicator.peers)
+            self._staging.close()
 
     def _failed(self, error: BaseException | None) -> None:
         if error is None:
             return
         # Devices would wait for ranks that are gone.
-        self.devices.abort()
+        self.devices.abort(error)
         if self._left_because is None and self._on_failure is not None:
             self._on_failure(error)
 
@@ -243,8 +261,8 @@ class Network:
         if not devices.is_on_device(tensor):
             return None
         with self._joining:
-            members = self._fabric.members if self._fabric is not None else []
-        return self.devices.of_hosts(tensor.device, members)
+            fabric = self._fabric
+        return self.devices.of_host(fabric.members) if fabric and fabric.has_devices else None
 
     def _start_sum(
         self,
@@ -258,10 +276,11 @@ class Network:
         staged = None
         if devices.is_on_device(tensor):
             if added_by is not None:
-                # Otherwise devices wait for each other where ranks call different things.
+                # Otherwise devices wait for each other where ranks call different things. Such a mistake
+                # breaks the group, and so ends the sum.
                 operation = f"all_reduce ({'AVG' if average else 'SUM'})"
                 elements, dtype = tensor.numel(), DTYPES[tensor.dtype]
-                self.announce(operation, elements, dtype, work, work.end_part)
+                self.announce(operation, elements, dtype, work, lambda error: None)
             staged = self._staging.stage(tensor, added_by)
             memory = staged.host
         else:

@@ -19,7 +19,7 @@ from typing import Any
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, Store
 
-from . import settings
+from . import devices, settings
 from ._native import (
     Communicator,
     Endpoint,
@@ -59,6 +59,8 @@ class Fabric:
     switch: Switch | None
     # The ranks of each member of the group: those that share memory.
     members: list[list[int]]
+    # Whether each rank has a device of its own, with NCCL.
+    has_devices: bool
 
     def close(self) -> None:
         """Leaves the group. The rank with the switch then waits until the others have left, too."""
@@ -95,6 +97,8 @@ class _Place:
     user: str
     # The host, as a controller knows it.
     station: str
+    # The device that the rank uses, if NCCL is there for it.
+    device: str
     # Whether each rank is to be a worker of its own.
     each_alone: bool = False
     # The first rank's memory, used if all ranks share it.
@@ -106,12 +110,13 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
 
     A problem at one rank is raised at all.
     """
-    board = Board(store, rank, size, timeout)
+    board = _Board(store, rank, size, timeout)
     worker = switch = communicator = None
     try:
         with board.reporting_errors("place", "sockets", "endpoint", "fabric", "memory", "joined"):
             station = Station() if os.environ.get("TRIBUTARY_CONTROLLER") else None
-            place = _Place(_host(), _user(), station.host if station is not None else "")
+            host = station.host if station is not None else ""
+            place = _Place(_host(), _user(), host, devices.identity())
             memory = None
             if rank == 0:
                 each_alone = is_each_alone(settings.current())
@@ -146,7 +151,8 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> Fabric:
     except BaseException:
         _abandon(communicator or worker, switch)
         raise
-    return Fabric(communicator, switch, members)
+    own = [place.device for place in places]
+    return Fabric(communicator, switch, members, all(own) and len(set(own)) == size)
 
 
 def _members(places: list[_Place]) -> list[list[int]]:
@@ -167,7 +173,7 @@ def _is_one_host(places: list[_Place]) -> bool:
 class _Group:
     """A group with a network, of whose members each has a worker: its first rank."""
 
-    board: Board
+    board: _Board
     places: list[_Place]
     members: list[list[int]]
     # The one that this rank is the worker of.
@@ -283,7 +289,7 @@ def _job_name() -> str:
     return "".join(filter(str.isprintable, name))[:64]
 
 
-class Board:
+class _Board:
     """Texts that ranks post for each other in a store."""
 
     def __init__(self, store: Store, rank: int, size: int, timeout: float) -> None:

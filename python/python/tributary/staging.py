@@ -1,9 +1,9 @@
 """Moves CUDA tensors through pinned host memory.
 
 A tensor is copied to the host on a stream of its own, once the work that was queued before it is
-done. It is summed there, and copied back on the same stream. No host thread waits for the device
-except the one of this module. Where the devices of a host add before, only their sum is copied to the
-host, at the host's first rank.
+done. It is summed there, and copied back on another stream, which does not wait for later tensors. No
+host thread waits for the device except the one of this module. Where the devices of a host add before,
+only their sum is copied to the host, at the host's first rank.
 """
 
 from __future__ import annotations
@@ -53,18 +53,21 @@ class StagedTensor:
     def __init__(
         self,
         tensor: torch.Tensor,
-        stream: torch.cuda.Stream,
+        streams: tuple[torch.cuda.Stream, torch.cuda.Stream],
         pool: PinnedBuffers,
         devices: HostDevices | None,
     ) -> None:
         """Queues the copy of `tensor`, of any shape, to the host, or of the sum of the host's devices."""
-        self._tensor, self._stream, self._pool = tensor, stream, pool
+        stream, self._back = streams
+        self._tensor, self._pool = tensor, pool
         self._arrived = torch.cuda.Event()
         stream.wait_stream(torch.cuda.current_stream(tensor.device))
         tensor.record_stream(stream)
+        tensor.record_stream(self._back)
         with torch.cuda.stream(stream), writing():
             # What is copied to the host and back.
             self._copied = tensor if devices is None else devices.add(tensor)
+            self._copied.record_stream(self._back)
             bytes_ = self._copied.numel() * self._copied.element_size()
             self._buffer = pool.take(bytes_)
             # 1-D, with the elements of the tensor in order.
@@ -79,13 +82,14 @@ class StagedTensor:
 
     def copy_back(self, then: Callable[[], None]) -> None:
         """Queues the copy back, and calls `then` with the stream of the copy as the current one."""
-        with torch.cuda.stream(self._stream), writing():
+        self._back.wait_event(self._arrived)
+        with torch.cuda.stream(self._back), writing():
             self._copied.copy_(self.host.view(self._tensor.shape), non_blocking=True)
             if self._copied is not self._tensor:
                 # Changes the type, on the device.
                 self._tensor.copy_(self._copied)
             last_use = torch.cuda.Event()
-            last_use.record(self._stream)
+            last_use.record(self._back)
             self._pool.give_back(self._buffer, last_use)
             then()
 
@@ -95,10 +99,11 @@ class Staging:
 
     def __init__(self) -> None:
         self._pool = PinnedBuffers()
-        self._streams: dict[torch.device, torch.cuda.Stream] = {}
-        self._queue: queue.SimpleQueue[tuple[StagedTensor | None, Callable[[Exception | None], None]] | None] = (
-            queue.SimpleQueue()
-        )
+        # For the copies to the host, and back.
+        self._streams: dict[torch.device, tuple[torch.cuda.Stream, torch.cuda.Stream]] = {}
+        self._queue: queue.SimpleQueue[
+            tuple[StagedTensor | None, Callable[[Exception | None], None]] | None
+        ] = queue.SimpleQueue()
         # A start can lead to another one.
         self._lock = threading.RLock()
         self._queued = 0
@@ -106,11 +111,11 @@ class Staging:
 
     def stage(self, tensor: torch.Tensor, devices: HostDevices | None) -> StagedTensor:
         """Queues the copy of a CUDA tensor to the host, or of the sum of the host's devices."""
-        stream = self._streams.get(tensor.device)
-        if stream is None:
-            stream = torch.cuda.Stream(tensor.device)
-            self._streams[tensor.device] = stream
-        return StagedTensor(tensor, stream, self._pool, devices)
+        streams = self._streams.get(tensor.device)
+        if streams is None:
+            streams = (torch.cuda.Stream(tensor.device), torch.cuda.Stream(tensor.device))
+            self._streams[tensor.device] = streams
+        return StagedTensor(tensor, streams, self._pool, devices)
 
     def start_in_order(
         self, staged: StagedTensor | None, start: Callable[[Exception | None], None]

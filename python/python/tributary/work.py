@@ -224,6 +224,29 @@ class JointWork(Work):
         return all([work.wait(timeout) for work in self._works])
 
 
+class WrittenBackWork(Work):
+    """A collective of another backend on copies of tensors, which are written back in the end."""
+
+    def __init__(self, copied: Work, write_back: Callable[[], None], result: Any) -> None:
+        super().__init__()
+
+        def end(future: Future[Any]) -> Any:
+            future.value()
+            write_back()
+            return result
+
+        self._future: Future[Any] = copied.get_future().then(end)
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Waits until it has ended, as the other backend's works do."""
+        self._future.wait()
+        return True
+
+    def get_future(self) -> Future[Any]:
+        """The future of the tensors."""
+        return self._future
+
+
 def writing() -> AbstractContextManager[None]:
     """A context in which any tensor of a caller can be written in place, from any thread.
 

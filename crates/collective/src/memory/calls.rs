@@ -1,13 +1,15 @@
 //! How a rank carries out its calls.
 //!
-//! A thread of the rank does, in their order. Where no processor is left for it, the caller does as much as it can
-//! before: it writes what the others need, and if these come soon, it does the rest, too. That spares the rank two changes
-//! of threads. What the caller has begun and the others keep waiting, the thread goes on with: so a caller is never held
-//! up for longer than some looks and yields.
+//! A thread of the rank carries them out, in their order. Where no processor is left for this thread, the caller begins:
+//! it writes what the others need. If they come soon, it also does the rest, which spares the rank two changes of threads.
+//! Otherwise the thread completes the call. So a caller does not wait for ranks that have not made the call, which may wait
+//! for what it does next; it does wait for those that have.
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, MutexGuard, PoisonError, TryLockError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use super::host::Rest;
 use super::segment::Claim;
@@ -18,6 +20,9 @@ use crate::outcome::{Outcome, lock};
 use crate::settings::NonFinite;
 use crate::work::{AVERAGE, SUM};
 use crate::{Call, Collective, Error, Pending, Values};
+
+/// How long a caller waits for ranks that have not made its call. The buckets of a backward pass come as far apart.
+const PATIENCE: Duration = Duration::from_micros(500);
 
 /// What a rank is to do.
 pub(super) enum Task {
@@ -86,7 +91,11 @@ impl Shared {
     fn help(&self, call: Call, outcome: &Arc<Outcome>, mut place: MutexGuard<'_, Place>) {
         let begun = match caught(|| self.post(&call, outcome, &mut place)) {
             Ok(begun) => begun,
-            Err(error) => return self.end_call(outcome, 0, Err(error)),
+            Err(error) => {
+                // The memory is the caller's again before it learns of the error.
+                drop(call);
+                return self.end_call(outcome, 0, Err(error));
+            }
         };
         let task = Task::Begun(call, begun);
         if self.come_soon(&place) {
@@ -325,13 +334,17 @@ impl Shared {
         }
     }
 
-    /// Whether all ranks take as many steps before this one would have to sleep.
+    /// Whether all ranks take as many steps within [`PATIENCE`], and a yield, which may last for as long as other
+    /// processes want the processor.
     fn come_soon(&self, place: &Place) -> bool {
-        let is_there = |_| {
+        let began = Instant::now();
+        let mut is_missing = self.missing_after_looks(place).is_some();
+        let has_patience = || self.yields > 0 && began.elapsed() < PATIENCE;
+        while is_missing && has_patience() && !self.stop.load(Ordering::Relaxed) {
             thread::yield_now();
-            self.segment.missing(place.lane, place.steps).is_none()
-        };
-        self.missing_after_looks(place).is_none() || (0..self.yields).any(is_there)
+            is_missing = self.segment.missing(place.lane, place.steps).is_some();
+        }
+        !is_missing
     }
 
     /// A rank that has not taken as many steps, at the last of some looks.

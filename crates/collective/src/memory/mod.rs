@@ -328,6 +328,8 @@ impl Communicator {
         // The panic hook has reported a panic of a thread.
         drop((calls.join(), results.map(JoinHandle::join)));
         self.shared.break_up(&Error::Closed);
+        // A caller that carries out a call stops to use its memory.
+        drop(lock(&self.shared.turn));
         self.shared.end_watch();
         drop(watch.join());
         self.shared.callers.end();

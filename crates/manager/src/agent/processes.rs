@@ -124,6 +124,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn spawn(command: &mut Command, kind: &Kind, group: &Mutex<Option<Pid>>) -> std::io::Result<Child> {
     command.process_group(0).stdin(Stdio::null());
+    // The service manager listens to the agent only.
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        command.env_remove(name);
+    }
     match kind {
         Kind::Endpoint | Kind::Run(_) => command.stdout(Stdio::piped()).stderr(Stdio::piped()),
         Kind::Command { log, .. } => {

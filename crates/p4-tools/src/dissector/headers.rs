@@ -106,8 +106,7 @@ fn lines(program: &Program, header: &Header, plan: &Plan, tables: &mut Tables) -
 
 /// Whether a field is shown as a signed number.
 fn is_signed(program: &Program, header: &Header, field: FieldId) -> bool {
-    let is_signed = program.fields[field.index()].ty.signed;
-    is_signed || header.shown_signed.contains(&field) || header.type_name == VALUES
+    program.fields[field.index()].ty.signed || header.type_name == VALUES
 }
 
 /// The names of a field's values, if it fits a table of Wireshark.

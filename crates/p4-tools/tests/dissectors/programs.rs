@@ -170,21 +170,21 @@ fn a_field_has_its_place_its_names_and_its_sign() {
 }
 
 #[test]
-fn a_field_that_is_annotated_so_is_shown_with_its_sign() {
+fn values_of_our_packets_are_shown_with_their_signs() {
     let program = v1model(
-        "header h_t { @signed bit<32> v0; bit<32> plain; @signed bit<8> small; }",
-        "h_t h;",
-        "state start { packet.extract(hdr.h); transition accept; }",
+        "header values_t { bit<32> v0; bit<8> v1; } header h_t { bit<32> plain; }",
+        "values_t values; h_t h;",
+        "state start { packet.extract(hdr.values); packet.extract(hdr.h); transition accept; }",
     );
     let dissector = generate(&program, &Options::for_file("sign.p4")).unwrap();
     let is_signed = |field: &str| {
         let line = dissector.text.lines().find(|line| line.contains(&format!("\"{field}\", ")));
         line.unwrap_or_else(|| panic!("{field}: {}", dissector.text)).contains("signed = true")
     };
-    assert_eq!(["v0", "plain", "small"].map(is_signed), [true, false, true]);
-    let frame = [0xff, 0xff, 0xff, 0xfe, 0xff, 0xff, 0xff, 0xfe, 0x80];
+    assert_eq!(["v0", "v1", "plain"].map(is_signed), [true, true, false]);
+    let frame = [0xff, 0xff, 0xff, 0xfe, 0x80, 0xff, 0xff, 0xff, 0xfe];
     let shown = Screen::new(&dissector.text).show(&frame, 0);
-    assert_eq!(shown.info, "h: v0 -2, plain 4294967294, small -128");
+    assert_eq!(shown.info, "values: v0 -2, v1 -128, h: plain 4294967294");
 }
 
 #[test]

@@ -79,8 +79,6 @@ pub struct Header {
     /// For a header with a varbit field: that field's index in `fields`, and the field that holds
     /// its length in bits.
     pub varbit: Option<(usize, FieldId)>,
-    /// Fields whose annotation `@signed` tells tools to show them as signed numbers, whatever their types.
-    pub shown_signed: Vec<FieldId>,
 }
 
 /// A header stack.

@@ -292,15 +292,7 @@ impl Lowerer<'_, '_> {
             }
             let type_name = of.to_string();
             self.program.origins.headers.push(Span::default());
-            let shown_signed = Vec::new();
-            self.program.headers.push(ir::Header {
-                name,
-                type_name,
-                fields,
-                valid,
-                varbit: None,
-                shown_signed,
-            });
+            self.program.headers.push(ir::Header { name, type_name, fields, valid, varbit: None });
             elements.push(id);
         }
         let next = self.field(format!("{name}.nextIndex"), Scalar::bit(32), FieldRole::Local);
@@ -327,7 +319,6 @@ impl Lowerer<'_, '_> {
             fields: Vec::new(),
             valid,
             varbit: None,
-            shown_signed: Vec::new(),
         };
         self.program.origins.headers.push(s.span);
         self.program.headers.push(header);
@@ -349,17 +340,9 @@ impl Lowerer<'_, '_> {
             let pad = Scalar::bit(8 - bits % 8);
             fields.push(self.field(format!("{name}.$pad"), pad, FieldRole::Header(id)));
         }
-        let mut shown_signed = Vec::new();
-        let is_signed = |annotation: &ir::Annotation| annotation.name == "signed";
-        for (field, part) in s.fields.iter().zip(parts.iter()) {
-            if field.annotations.iter().any(is_signed) {
-                part.scalars(&mut shown_signed);
-            }
-        }
         let header = &mut self.program.headers[id.index()];
         header.varbit = length.map(|at| (at - 1, all[at]));
         header.fields = fields;
-        header.shown_signed = shown_signed;
         Store::Header(id, parts)
     }
 
