@@ -18,9 +18,10 @@ from torch import nn
 from torch._C._distributed_c10d import ProcessGroupGloo
 from torch.nn.parallel import DistributedDataParallel
 
-import ranks
 import tributary
 from tributary import backend, devices, rendezvous, staging
+
+import ranks
 
 # Calls of the stand-in for NCCL, by the number of its ranks and method.
 calls: list[tuple[int, str]] = []
@@ -191,7 +192,7 @@ def _others(check: bool) -> list[tuple[int, str]]:
     assert other.eq((rank - 1) % size + 1).all()
     if check:
         # One rank finds the mismatch, and may be gone before others look.
-        with pytest.raises(tributary.Error, match="calls? broadcast"):
+        with pytest.raises(tributary.Error, match=r"calls? broadcast"):
             dist.broadcast(own, 0) if rank == 0 else dist.all_gather_into_tensor(every, own)
     return list(calls)
 

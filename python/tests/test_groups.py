@@ -8,9 +8,10 @@ from typing import ClassVar
 import pytest
 import torch
 import torch.distributed as dist
-import tributary
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+import tributary
 from tributary import network, rendezvous
 
 import ranks

@@ -31,7 +31,8 @@ def _hosts(*addresses: Sequence[str]) -> Iterator[None]:
     try:
         for name in NAMES:
             _ip("netns", "add", name)
-        _ip("link", "add", "eth0", "netns", NAMES[0], "type", "veth", "peer", "name", "eth0", "netns", NAMES[1])
+        ends = ("type", "veth", "peer", "name", "eth0", "netns", NAMES[1])
+        _ip("link", "add", "eth0", "netns", NAMES[0], *ends)
         for name, address in zip(NAMES, addresses):
             _ip("-n", name, "address", "add", *address, "dev", "eth0")
             _ip("-n", name, "link", "set", "eth0", "up")

@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 import torch.distributed as dist
+
 from tributary import MismatchError
 
 import ranks

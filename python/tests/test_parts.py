@@ -9,8 +9,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import ranks
 import tributary
+
+import ranks
 
 PROTOCOLS = ("p4inc", "switchml", "atp")
 

@@ -7,8 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-import tributary
 from torch.distributed import HashStore
+
+import tributary
 from tributary import process, rendezvous, settings
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-import tributary
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
+
+import tributary
 
 import ranks
 

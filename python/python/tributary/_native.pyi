@@ -111,7 +111,8 @@ class Station:
     `TRIBUTARY_CONTROLLER` is the controller: `host:port`, perhaps behind `tributary://`, `http://` or
     `https://`, or `unix:path`. `TRIBUTARY_IDENTITY` and `TRIBUTARY_CONTROLLER_NAME` are for
     TLS. `TRIBUTARY_HOST` and `TRIBUTARY_INTERFACE` replace what follows
-    from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are sent: `packet` if this process may, unless it is set.
+    from this machine's IP addresses, and `TRIBUTARY_IO` is how packets are sent: `packet` if this process
+    may, unless it is set.
     """
 
     def __init__(self) -> None: ...
@@ -125,8 +126,8 @@ def is_each_alone(settings: str) -> bool:
 def given_job(settings: str, members: list[list[int]]) -> str | None:
     """The description of the job that a placement manager or Slurm has admitted for this process.
 
-    `TRIBUTARY_JOB` names it, and `TRIBUTARY_WORKERS` its workers. `None` if there is none, or if it has not as
-    many workers as the group has members.
+    `TRIBUTARY_JOB` names it, and `TRIBUTARY_WORKERS` its workers. `None` if there is none, or if it has
+    not as many workers as the group has members.
     """
 
 def admit(
