@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -260,12 +261,25 @@ def _lose_a_rank() -> str:
     with pytest.raises(Exception) as error:
         for _ in range(1000):
             dist.all_reduce(torch.ones(100))
-    for size in (3, 100):
-        with pytest.raises(tributary.PeerLostError, match="rank 1"):
-            dist.all_reduce(torch.ones(size))
-    with pytest.raises(tributary.PeerLostError, match="rank 1"):
-        dist.broadcast(torch.ones(100), 0)
+    for call in (
+        lambda: dist.all_reduce(torch.ones(3)),
+        lambda: dist.all_reduce(torch.ones(100)),
+        lambda: dist.broadcast(torch.ones(100), 0),
+    ):
+        assert "rank 1" in _error_of_the_group(call)
     return str(error.value)
+
+
+def _error_of_the_group(call: Callable[[], object]) -> str:
+    """Until the group knows of the loss, errors may be NCCL's."""
+    for _ in range(100):
+        try:
+            call()
+        except tributary.PeerLostError as error:
+            return str(error)
+        except RuntimeError:
+            time.sleep(0.05)
+    return "no error of the group"
 
 
 def test_a_rank_that_dies_is_named() -> None:
