@@ -76,7 +76,7 @@ def test_progress_reaches_the_native_part_also_if_it_is_said_before_the_group_me
         def set_progress(self, step: int, of: int) -> None:
             said.append((step, of))
 
-    monkeypatch.setattr(network, "connect", lambda *_: rendezvous.Fabric(Communicator(), None, []))
+    monkeypatch.setattr(network, "connect", lambda *_: rendezvous.Fabric(Communicator(), None, [], False))
     own = network.Network(dist.HashStore(), 0, 2, 1.0)
     own.set_progress(1, 5)
     assert not said
