@@ -161,7 +161,7 @@ struct Shared {
     yields: u32,
     /// Whether the rank's callers carry out calls: no processor is left for its thread.
     helps: bool,
-    /// Whoever has it carries out the rank's next call.
+    /// The thread that has it carries out the rank's next call.
     turn: Mutex<Place>,
     /// Milliseconds after which a call without a result breaks the group.
     timeout: AtomicU64,
