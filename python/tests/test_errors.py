@@ -463,6 +463,31 @@ def _interrupt_backward() -> None:
         time.sleep(12)
 
 
+def _average_for_ever() -> None:
+    values = torch.ones(20_000_000)
+    while True:
+        dist.all_reduce(values, dist.ReduceOp.AVG)
+
+
+def test_ctrl_c_ends_a_sum_in_which_another_rank_is_stopped() -> None:
+    ended_after = []
+
+    def interrupt(processes: list[Any]) -> None:
+        # Most of the time, a sum is under way.
+        time.sleep(8)
+        os.kill(processes[1].pid, signal.SIGSTOP)
+        time.sleep(0.5)
+        began = time.monotonic()
+        os.kill(processes[0].pid, signal.SIGINT)
+        processes[0].join(30)
+        ended_after.append(time.monotonic() - began)
+        processes[1].kill()
+
+    first, second = ranks.run(_average_for_ever, 2, while_running=interrupt)
+    assert first.error is not None and second.exit_code == -signal.SIGKILL
+    assert ended_after[0] < 20, ended_after
+
+
 @pytest.mark.parametrize("function", [_interrupt_sum, _interrupt_barrier, _interrupt_backward])
 def test_ctrl_c_ends_a_wait(function: Callable[[], None]) -> None:
     first, second = ranks.run(function, 2)

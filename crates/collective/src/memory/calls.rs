@@ -21,8 +21,9 @@ use crate::settings::NonFinite;
 use crate::work::{AVERAGE, SUM};
 use crate::{Call, Collective, Error, Pending, Values};
 
-/// How long a caller waits for ranks that have not made its call. The buckets of a backward pass come as far apart.
-const PATIENCE: Duration = Duration::from_micros(500);
+/// The longest time, and a yield more, for which a caller waits for ranks that have not made its call: the buckets of ranks
+/// that share a processor come as far apart. A yield may last for as long as other processes want the processor.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// What a rank is to do.
 pub(super) enum Task {
@@ -334,13 +335,15 @@ impl Shared {
         }
     }
 
-    /// Whether all ranks take as many steps within [`PATIENCE`], and a yield, which may last for as long as other
-    /// processes want the processor.
+    /// Whether all ranks take as many steps before this one would have to sleep, and within [`PATIENCE`].
     fn come_soon(&self, place: &Place) -> bool {
         let began = Instant::now();
-        let mut is_missing = self.missing_after_looks(place).is_some();
-        let has_patience = || self.yields > 0 && began.elapsed() < PATIENCE;
-        while is_missing && has_patience() && !self.stop.load(Ordering::Relaxed) {
+        let (mut yields, mut is_missing) = (self.yields, self.missing_after_looks(place).is_some());
+        while is_missing && yields > 0 && began.elapsed() < PATIENCE {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            yields -= 1;
             thread::yield_now();
             is_missing = self.segment.missing(place.lane, place.steps).is_some();
         }
