@@ -40,7 +40,6 @@ mod outage;
 pub mod packet;
 mod poll;
 mod port;
-mod prefetch;
 mod queues;
 mod segments;
 mod sys;

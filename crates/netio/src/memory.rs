@@ -13,7 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch, prefetch};
+use tributary_base::prefetch;
+
+use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch};
 
 /// Number of frames that a link made by [`pair`] holds per direction.
 pub const DEFAULT_CAPACITY: usize = 256;

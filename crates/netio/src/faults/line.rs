@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use tributary_base::prefetch;
+
 use super::{FaultInjector, Statistics};
 
 /// A line with faults: each frame enters at one time and leaves at another, or is lost.
@@ -155,6 +157,18 @@ impl Line {
         if let Some(UnderWay { mut frame, .. }) = self.under_way.pop_front() {
             frame.clear();
             self.spare.push(frame);
+            self.prefetch();
+        }
+    }
+
+    /// Prefetches the next frame, and the place of a later one: in a simulation, they were last used when the
+    /// frame entered, and all other lines have been used since.
+    fn prefetch(&self) {
+        if let Some(next) = self.under_way.front() {
+            prefetch::to_read(&next.frame[..]);
+        }
+        if let Some(later) = self.under_way.get(4) {
+            prefetch::to_read(later);
         }
     }
 

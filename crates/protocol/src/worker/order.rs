@@ -1,5 +1,7 @@
 //! Outstanding fragments in the order of their last transmissions (RFC 8985 §5.2).
 
+use tributary_base::prefetch;
+
 /// No slot.
 const NONE: u32 = u32::MAX;
 
@@ -50,6 +52,11 @@ impl SendOrder {
         self.links[after as usize].before = before;
         self.links[slot] = Link { before: NONE, after: NONE };
         self.len -= 1;
+    }
+
+    /// Prefetches what is known of a slot.
+    pub(super) fn prefetch(&self, slot: usize) {
+        prefetch::to_read(&self.links[slot]);
     }
 
     pub(super) fn len(&self) -> u32 {

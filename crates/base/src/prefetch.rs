@@ -1,23 +1,27 @@
-//! Hints to the processor to fetch memory that another core used last, before it is needed. Without them,
-//! each frame of a memory link costs the time of its transfer between two caches.
+//! Hints to the processor to fetch memory before it is needed. They have no effect that a program can observe.
+//!
+//! They pay where what comes next is known, but a cache no longer has it: another core used it last, or a
+//! simulation has touched the state of all other hosts since.
 
 #![allow(unsafe_code)]
 
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// The most lines per frame. Beyond, the processor itself recognizes the sequence.
+/// The most lines at a time. Beyond, the processor itself recognizes the sequence.
 const MOST: usize = 8;
 
-/// For bytes that will soon be read.
+/// For a value that will soon be read.
 #[inline]
-pub(crate) fn to_read(bytes: &[u8]) {
-    for line in bytes.chunks(LINE).take(MOST) {
+pub fn to_read<T: ?Sized>(value: &T) {
+    let first = std::ptr::from_ref(value).cast::<u8>();
+    for offset in (0..size_of_val(value)).step_by(LINE).take(MOST) {
+        let line = first.wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a prefetch has no effect that a program can observe.
         unsafe {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast());
+            _mm_prefetch::<_MM_HINT_T0>(line.cast());
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = line;
@@ -26,7 +30,7 @@ pub(crate) fn to_read(bytes: &[u8]) {
 
 /// For an empty buffer to which `length` bytes will soon be appended.
 #[inline]
-pub(crate) fn to_append(buffer: &Vec<u8>, length: usize) {
+pub fn to_append(buffer: &Vec<u8>, length: usize) {
     for offset in (0..length.min(buffer.capacity())).step_by(LINE).take(MOST) {
         let line = buffer.as_ptr().wrapping_add(offset);
         #[cfg(target_arch = "x86_64")]
