@@ -202,6 +202,18 @@ impl Phase {
     }
 }
 
+/// Something that happened to a job.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Moment {
+    /// When, in ms since the epoch.
+    pub at_ms: u64,
+    /// What, in a line.
+    pub what: String,
+}
+
+/// Moments that a record keeps: those of more than ten attempts.
+pub const MOMENTS: usize = 64;
+
 /// The persistent record of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
@@ -219,9 +231,23 @@ pub struct Record {
     pub setback: Option<String>,
     /// Its phase.
     pub phase: Phase,
+    /// The servers of the last attempt, by worker.
+    #[serde(default)]
+    pub servers: Vec<String>,
+    /// What happened to it: the submission, and the latest moments after it, at most [`MOMENTS`] in all.
+    #[serde(default)]
+    pub history: Vec<Moment>,
 }
 
 impl Record {
+    /// Adds a moment to its history.
+    pub fn note(&mut self, at_ms: u64, what: impl Into<String>) {
+        if self.history.len() == MOMENTS {
+            self.history.remove(1);
+        }
+        self.history.push(Moment { at_ms, what: what.into() });
+    }
+
     /// The ID of a worker in the current attempt.
     #[must_use]
     pub const fn task(&self, worker: u8) -> TaskId {

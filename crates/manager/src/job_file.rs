@@ -121,6 +121,8 @@ mod tests {
             failures: 0,
             setback: None,
             phase: Phase::Waiting,
+            servers: Vec::new(),
+            history: Vec::new(),
         };
         (record, run)
     }

@@ -112,7 +112,8 @@ impl PlacementManager for Service {
         });
         let servers = servers.collect();
         let jobs = view.jobs.values().filter(|record| is_for(record, &grant));
-        let jobs = jobs.map(|record| view.describe(record)).collect();
+        let jobs = jobs.map(|record| v1::Job { history: Vec::new(), ..view.describe(record) });
+        let jobs = jobs.collect();
         Ok(Response::new(v1::ListResponse { jobs, servers }))
     }
 
@@ -124,6 +125,15 @@ impl PlacementManager for Service {
         let job = request.into_inner().job_id;
         self.find(job, &grant)?;
         Ok(Response::new(self.ask(|answer| Input::Explain(job, answer)).await?))
+    }
+
+    async fn log(&self, request: tonic::Request<v1::LogRequest>) -> Answer<v1::LogResponse> {
+        let grant = Grant::of(&request)?.require(Role::Observe)?;
+        let wanted = request.into_inner();
+        self.find(wanted.job_id, &grant)?;
+        let asked = self.ask(|answer| Input::ReadLog(wanted, answer));
+        let late = |_| Status::deadline_exceeded("the agent does not answer; is it an older program?");
+        Ok(Response::new(tokio::time::timeout(SILENCE, asked).await.map_err(late)??))
     }
 
     type WatchStream = Answers<v1::WatchResponse>;
@@ -220,6 +230,7 @@ async fn listen(
                 Ok(process) => Input::Event(Event::Reported(connection, process)),
                 Err(error) => return tracing::warn!("invalid report of an agent: {error}"),
             },
+            Message::LogPart(part) => Input::LogPart(connection, part),
             Message::Register(_) => return tracing::warn!("an agent registers twice"),
         };
         if inputs.send(input).is_err() {

@@ -48,6 +48,10 @@ pub enum Input {
     Cancel(u32, oneshot::Sender<Result<u32, Refusal>>),
     /// A question why a job is where it is, with the channel for its answer.
     Explain(u32, oneshot::Sender<Result<v1::ExplainResponse, Refusal>>),
+    /// A request for what a worker's command has written, with the channel for its answer.
+    ReadLog(v1::LogRequest, LogAnswer),
+    /// An agent's answer to such a request.
+    LogPart(Connection, v1::LogPart),
     /// A new connection of an agent, with the queue to the agent.
     #[doc(hidden)]
     Connected(Connection, ToAgentSender),
@@ -60,6 +64,9 @@ pub enum Input {
     /// The manager's process shall end. Agents and switches continue without it.
     End,
 }
+
+/// Takes the answer to a request for what a command has written.
+pub type LogAnswer = oneshot::Sender<Result<v1::LogResponse, Refusal>>;
 
 /// The sending end of the queue to an agent, for [`Input`].
 #[derive(Debug)]
@@ -125,6 +132,8 @@ pub struct Shell<S> {
     clock: Clock,
     agents: BTreeMap<Connection, ToAgent>,
     asked: BTreeMap<Ticket, oneshot::Sender<Result<u32, Refusal>>>,
+    /// Requests that agents have not answered yet, with the agent's connection and server.
+    logs: BTreeMap<Ticket, (Connection, String, LogAnswer)>,
     tickets: Ticket,
     view: watch::Sender<View>,
     switches: mpsc::UnboundedSender<Action>,
@@ -179,6 +188,7 @@ impl<S: Store> Shell<S> {
             clock,
             agents: BTreeMap::new(),
             asked: BTreeMap::new(),
+            logs: BTreeMap::new(),
             tickets: 0,
             view,
             switches,
@@ -233,6 +243,14 @@ impl<S: Store> Shell<S> {
                 let _ = answer.send(());
                 return Ok(());
             }
+            Input::ReadLog(wanted, answer) => {
+                self.read_log(wanted, answer);
+                return Ok(());
+            }
+            Input::LogPart(connection, part) => {
+                self.pass_log(connection, part);
+                return Ok(());
+            }
             Input::Connected(connection, ToAgentSender(agent)) => {
                 self.agents.insert(connection, agent);
                 return Ok(());
@@ -248,6 +266,11 @@ impl<S: Store> Shell<S> {
         };
         if let Event::Disconnected(connection) = event {
             self.agents.remove(&connection);
+            let lost = self.logs.extract_if(.., |_, (other, ..)| *other == connection);
+            for (_, (_, server, answer)) in lost {
+                let why = Refusal::NoLog(format!("the agent of {server} went away"));
+                let _ = answer.send(Err(why));
+            }
         }
         let presence = matches!(event, Event::Registered { .. } | Event::Disconnected(_));
         let actions = self.manager.handle(self.clock.now_ms(), event);
@@ -257,6 +280,33 @@ impl<S: Store> Shell<S> {
             self.show_servers();
         }
         Ok(())
+    }
+
+    /// Asks the agent of a worker for what its command has written.
+    fn read_log(&mut self, wanted: v1::LogRequest, answer: LogAnswer) {
+        // An agent that is an older program answers none.
+        self.logs.retain(|_, (.., waiting)| !waiting.is_closed());
+        match self.manager.writer(wanted.job_id, wanted.worker) {
+            Err(refusal) => drop(answer.send(Err(refusal))),
+            Ok((task, server, connection)) => {
+                self.tickets += 1;
+                self.logs.insert(self.tickets, (connection, server.to_owned(), answer));
+                let (ticket, from) = (self.tickets, wanted.from);
+                let read = v1::ReadLog { ticket, id: Some(task.into()), from };
+                self.tell(connection, Message::ReadLog(read));
+            }
+        }
+    }
+
+    /// Passes on what an agent has read.
+    fn pass_log(&mut self, connection: Connection, part: v1::LogPart) {
+        let v1::LogPart { ticket, log, problem } = part;
+        let asked = self.logs.get(&ticket).is_some_and(|(other, ..)| *other == connection);
+        if let Some((_, server, answer)) = self.logs.remove(&ticket).filter(|_| asked) {
+            let none = || Refusal::NoLog(format!("the agent of {server}: {problem}"));
+            // The client may have left.
+            let _ = answer.send(log.ok_or_else(none));
+        }
     }
 
     fn ask(&mut self, answer: oneshot::Sender<Result<u32, Refusal>>) -> Ticket {

@@ -3,7 +3,7 @@
 use tonic::Status;
 use tributary_api::placement::v1;
 
-use crate::job::{Exit, Outcome, Phase, Record, Request, Task, TaskId};
+use crate::job::{Exit, Moment, Outcome, Phase, Record, Request, Task, TaskId};
 use crate::manager::{Dismissal, ProcessState, Refusal};
 
 impl From<TaskId> for v1::TaskId {
@@ -103,6 +103,10 @@ impl From<&Request> for v1::SubmitRequest {
     }
 }
 
+fn moment(Moment { at_ms, what }: &Moment) -> v1::Moment {
+    v1::Moment { at_ms: *at_ms, what: what.clone() }
+}
+
 impl From<&Record> for v1::Job {
     fn from(record: &Record) -> Self {
         use v1::job::State;
@@ -132,6 +136,7 @@ impl From<&Record> for v1::Job {
             reason: String::new(),
             tenant: record.request.tenant.clone().unwrap_or_default(),
             packet_id: record.phase.run().and_then(|run| run.wire).unwrap_or_default().into(),
+            history: record.history.iter().map(moment).collect(),
         }
     }
 }
@@ -144,7 +149,7 @@ impl From<Refusal> for Status {
             Refusal::Unknown(_) => Self::not_found(text),
             Refusal::Taken(_) => Self::already_exists(text),
             Refusal::Quota { .. } => Self::resource_exhausted(text),
-            Refusal::Over(..) => Self::failed_precondition(text),
+            Refusal::Over(..) | Refusal::NoLog(_) => Self::failed_precondition(text),
         }
     }
 }

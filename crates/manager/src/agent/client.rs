@@ -377,6 +377,10 @@ impl Agent {
                 Ok(task) => self.tasks.stop(task),
                 Err(error) => return tracing::warn!("invalid stop order: {error}"),
             },
+            Some(Told::ReadLog(wanted)) => {
+                talk.send(Message::LogPart(launch::log_part(&self.settings.directory, wanted)));
+                return;
+            }
             Some(Told::Acknowledge(id)) => {
                 if let Ok(task) = TaskId::try_from(Some(id)) {
                     self.forget(task);

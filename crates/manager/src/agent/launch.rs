@@ -1,7 +1,7 @@
 //! Users' commands: their environment, and the end of all that they have started.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -86,6 +86,31 @@ pub(super) fn task_mark(task: TaskId) -> String {
 /// The name of the file for the output of a command.
 pub(super) fn log_name(task: TaskId) -> PathBuf {
     format!("job-{}.log", words(task)).into()
+}
+
+/// The most bytes of a command's output in a message.
+const LOG_PART: u64 = 64 << 10;
+
+/// Reads a part of what a command has written.
+pub(super) fn log_part(directory: &Path, wanted: v1::ReadLog) -> v1::LogPart {
+    let v1::ReadLog { ticket, id, from } = wanted;
+    let read = TaskId::try_from(id).map_err(io::Error::other).and_then(|task| {
+        let mut file = fs::File::open(directory.join(log_name(task)))?;
+        let size = file.metadata()?.len();
+        file.seek(io::SeekFrom::Start(from))?;
+        let mut data = Vec::new();
+        file.take(LOG_PART).read_to_end(&mut data)?;
+        Ok(v1::LogResponse { data, size })
+    });
+    match read {
+        Ok(log) => v1::LogPart { ticket, log: Some(log), problem: String::new() },
+        Err(error) => {
+            let none = || "it has started nothing with output for this worker".to_owned();
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            let problem = if missing { none() } else { error.to_string() };
+            v1::LogPart { ticket, log: None, problem }
+        }
+    }
 }
 
 /// The name of the socket at which a process of ours serves its metrics.

@@ -68,16 +68,22 @@ impl Manager {
         let Some(mut record) = self.on_wire(wire).cloned() else { return };
         let job = record.id;
         self.network.delayed.remove(&wire);
-        if self.network.admitted.insert(wire) {
+        let is_new = self.network.admitted.insert(wire);
+        if is_new {
             let (name, tenant) = (&*record.request.name, record.request.tenant.as_deref());
             tracing::info!(target: DECISIONS, job, name, tenant, packet_id = wire, run = epoch, "the switches serve it");
+            record.note(self.now_ms, format!("the switches serve it as number {wire} in packets"));
         }
+        let mut begins = false;
         if let Phase::Running(run) = &mut record.phase
             && run.epoch.is_none()
         {
             run.epoch = Some(epoch);
             // Workers send to the one that the controller has chosen.
             run.ps = run.ps.take().or(ps);
+            begins = true;
+        }
+        if is_new || begins {
             self.put(record);
         }
         self.start_tasks(job, |_| true);
@@ -112,11 +118,12 @@ impl Manager {
         let lost: Vec<u16> = self.network.admitted.difference(&wires).copied().collect();
         for wire in lost {
             self.network.admitted.remove(&wire);
-            if let Some(record) = self.on_wire(wire) {
+            if let Some(mut record) = self.on_wire(wire).cloned() {
                 let (job, name, tenant) =
-                    (record.id, &*record.request.name, &record.request.tenant);
-                let tenant = tenant.as_deref();
+                    (record.id, &*record.request.name, record.request.tenant.as_deref());
                 tracing::warn!(target: DECISIONS, job, name, tenant, "the switches no longer serve it");
+                record.note(self.now_ms, "the switches no longer serve it");
+                self.put(record);
             }
             let run = self.on_wire(wire).and_then(|record| match &record.phase {
                 Phase::Running(run) => admission(&self.site, record, run),

@@ -238,6 +238,9 @@ pub enum Refusal {
     /// The job is over or about to end.
     #[error("job {0} is {1}")]
     Over(u32, &'static str),
+    /// A worker's output cannot be read.
+    #[error("{0}")]
+    NoLog(String),
     /// The tenant has all jobs that it may have.
     #[error("tenant `{tenant}` has as many jobs that wait or run as it may have: {most}")]
     Quota {
@@ -267,6 +270,8 @@ pub struct Manager {
     /// By job that a round of this manager has placed: the plans that the policy weighed for it.
     weighed: BTreeMap<u32, Vec<v1::WeighedPlan>>,
     next_round_ms: u64,
+    /// The time of the current step.
+    now_ms: u64,
     changes: Vec<Change>,
     outbox: Vec<Action>,
 }
@@ -375,6 +380,7 @@ impl Manager {
             waits: BTreeMap::new(),
             weighed: BTreeMap::new(),
             next_round_ms: now_ms + settings.period_ms,
+            now_ms,
             changes: Vec::new(),
             outbox: Vec::new(),
         };
@@ -407,8 +413,34 @@ impl Manager {
         matches!(self.agents.get(server), Some(Agent::Here { .. }))
     }
 
+    /// The process of a worker in the last attempt of its job, with its server and the connection of that server's
+    /// agent, to read what its command has written.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such worker, it has no command, or the agent is away.
+    pub fn writer(&self, job: u32, worker: u32) -> Result<(TaskId, &str, Connection), Refusal> {
+        let record = self.durable.jobs.get(&job).ok_or(Refusal::Unknown(job))?;
+        let none = |why: String| Err(Refusal::NoLog(format!("job {job} {why}")));
+        let id = u8::try_from(worker).ok();
+        let Some((id, server)) = id.zip(record.servers.get(worker as usize)) else {
+            return none(match record.servers.len() {
+                0 => "has not been placed yet".to_owned(),
+                count => format!("has no worker {worker}, only 0 to {}", count - 1),
+            });
+        };
+        if record.request.command.is_empty() {
+            return none("runs no command: what its workers say is in the logs of their agents".into());
+        }
+        match self.agents.get(server) {
+            Some(&Agent::Here { connection, .. }) => Ok((record.task(id), server, connection)),
+            _ => none(format!("has this worker on {server}, whose agent is away")),
+        }
+    }
+
     /// Handles an event and returns the resulting actions.
     pub fn handle(&mut self, now_ms: u64, event: Event) -> Vec<Action> {
+        self.now_ms = now_ms;
         match event {
             Event::Submit(ticket, request, quota) => {
                 let answer = self.submit(now_ms, *request, quota);
@@ -453,6 +485,7 @@ impl Manager {
 
     /// Handles the passing of time and returns the resulting actions.
     pub fn handle_timeout(&mut self, now_ms: u64) -> Vec<Action> {
+        self.now_ms = now_ms;
         let patience = self.settings.patience_ms();
         let over: Vec<String> = self
             .agents
@@ -506,6 +539,8 @@ impl Manager {
             failures: 0,
             setback: None,
             phase: Phase::Waiting,
+            servers: Vec::new(),
+            history: Vec::new(),
         };
         self.put(record);
         Ok(counters.job)
@@ -538,8 +573,8 @@ impl Manager {
         self.changes.push(change);
     }
 
-    /// Replaces a record, and logs a new phase.
-    fn put(&mut self, record: Record) {
+    /// Replaces a record, and logs a new phase, which becomes a part of the job's history.
+    fn put(&mut self, mut record: Record) {
         let before = self.durable.jobs.get(&record.id).map(|record| discriminant(&record.phase));
         if before != Some(discriminant(&record.phase))
             && let Some(progress) = progress(&record)
@@ -547,6 +582,7 @@ impl Manager {
             let Record { id: job, request: Request { name, tenant, .. }, .. } = &record;
             let tenant = tenant.as_deref();
             tracing::info!(target: DECISIONS, job, name, tenant, "{progress}");
+            record.note(self.now_ms, progress);
         }
         self.change(Change::Job(Box::new(record)));
     }

@@ -130,6 +130,9 @@ impl Manager {
         let run = Run { attempt, since_ms: now_ms, wire, epoch: None, adding, ps, key, tasks };
         self.outbox.extend(lives::admission(&self.site, &record, &run).map(Action::Admit));
         log_placed(&record, &run, &switches, rate_gbps, value, self.policy.name());
+        let ps = run.ps.as_ref().map_or(String::new(), |ps| format!(", parameter server on {ps}"));
+        record.note(now_ms, format!("attempt {attempt} on {}{ps}", places(&run)));
+        record.servers = run.tasks.iter().map(|task| task.server.clone()).collect();
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {
             let mut counters = self.durable.counters;
@@ -170,6 +173,12 @@ struct Planned {
     rate_gbps: f64,
 }
 
+/// The servers of an attempt, each with the number of its GPUs.
+fn places(run: &Run) -> String {
+    let places = run.tasks.iter().map(|task| format!("{}×{}", task.server, task.gpus));
+    places.collect::<Vec<_>>().join(" ")
+}
+
 /// Logs where a job is placed, and what was expected of that.
 fn log_placed(
     record: &Record,
@@ -180,8 +189,7 @@ fn log_placed(
     policy: &str,
 ) {
     let Record { id: job, request: Request { name, tenant, .. }, .. } = record;
-    let workers = run.tasks.iter().map(|task| format!("{}×{}", task.server, task.gpus));
-    let workers = workers.collect::<Vec<_>>().join(" ");
+    let workers = places(run);
     let (tenant, attempt) = (tenant.as_deref(), run.attempt);
     if run.wire.is_none() {
         return tracing::info!(

@@ -1,5 +1,6 @@
 //! Decisions of the manager: what it logs of them, and how it explains them.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +8,7 @@ use tributary_api::placement::v1;
 use tributary_base::DECISIONS;
 use tributary_cluster::placement::by_name;
 use tributary_manager::durable::Durable;
-use tributary_manager::job::{Phase, Request};
+use tributary_manager::job::{MOMENTS, Phase, Request};
 use tributary_manager::manager::{Action, Event, Manager, Quota, Refusal, Settings, Wait};
 use tributary_manager::site::Site;
 use tributary_wire::channel::{TOKEN_LEN, Token};
@@ -257,4 +258,49 @@ fn a_job_is_explained_by_the_plans_of_its_round_and_its_share_of_the_network() {
     let again = next.explain(900, job).unwrap();
     assert_eq!(again, v1::ExplainResponse { decided: false, ..explained });
     assert_eq!(next.explain(900, 9), Err(Refusal::Unknown(9)));
+}
+
+/// What happened to a job, with the times.
+fn history(durable: &Durable, job: u32) -> Vec<(u64, &str)> {
+    durable.jobs[&job].history.iter().map(|moment| (moment.at_ms, &*moment.what)).collect()
+}
+
+#[test]
+fn a_job_keeps_what_happened_to_it_over_restarts() {
+    let mut first = manager("netpack:apart", Durable::default());
+    submit(&mut first, request("wide", 4, 1.0), Quota::default()).unwrap();
+    round(&mut first, 1);
+    first.handle(130, Event::Admitted { wire: 1, epoch: 5, ps: None });
+    // A repeated answer is no news.
+    first.handle(140, Event::Admitted { wire: 1, epoch: 5, ps: None });
+    first.handle(150, Event::Serving(BTreeSet::new()));
+    first.handle(160, Event::Admitted { wire: 1, epoch: 5, ps: None });
+    let mut second = manager("netpack:apart", first.durable().clone());
+    second.handle(170, Event::Cancel(2, 1));
+    assert_eq!(
+        history(second.durable(), 1),
+        [
+            (0, "accepted: 4 GPUs, value 1"),
+            (100, "attempt 1 on w2×2 w3×2, parameter server on w1"),
+            (130, "the switches serve it as number 1 in packets"),
+            (150, "the switches no longer serve it"),
+            (160, "the switches serve it as number 1 in packets"),
+            (170, "attempt 1 ends: a client cancels the job"),
+        ]
+    );
+}
+
+#[test]
+fn a_history_has_a_bound_and_keeps_the_submission() {
+    let mut manager = manager("netpack:apart", Durable::default());
+    submit(&mut manager, request("wide", 4, 1.0), Quota::default()).unwrap();
+    round(&mut manager, 1);
+    for at in 0..200 {
+        manager.handle(200 + at, Event::Admitted { wire: 1, epoch: 5, ps: None });
+        manager.handle(200 + at, Event::Serving(BTreeSet::new()));
+    }
+    let history = history(manager.durable(), 1);
+    assert_eq!(history.len(), MOMENTS);
+    assert_eq!(history[0], (0, "accepted: 4 GPUs, value 1"));
+    assert_eq!(history[MOMENTS - 1], (399, "the switches no longer serve it"));
 }

@@ -71,6 +71,8 @@ fn record(wire: Option<u16>, tasks: Vec<Task>) -> Record {
         failures: 1,
         setback: Some("w1 was away".into()),
         phase: Phase::Running(run),
+        servers: Vec::new(),
+        history: Vec::new(),
     }
 }
 

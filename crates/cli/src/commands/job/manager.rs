@@ -217,7 +217,7 @@ pub(super) fn list(args: &ListArgs) -> Result<()> {
 }
 
 /// A job's number, with that in packets and metrics if it is another one.
-fn number(job: &v1::Job) -> String {
+pub(super) fn number(job: &v1::Job) -> String {
     match job.packet_id {
         id if id == 0 || id == job.job_id => job.job_id.to_string(),
         id => format!("{} ({id} in packets)", job.job_id),
@@ -225,7 +225,7 @@ fn number(job: &v1::Job) -> String {
 }
 
 /// The servers of a job with its GPUs on each, and the parameter server's.
-fn places(job: &v1::Job) -> String {
+pub(super) fn places(job: &v1::Job) -> String {
     let place = |task: &v1::Task| format!("{}×{}", task.server, task.gpus);
     let server = (!job.server.is_empty()).then(|| format!("{} (PS)", job.server));
     job.tasks.iter().map(place).chain(server).collect::<Vec<_>>().join(" ")
@@ -243,17 +243,22 @@ pub(crate) fn word(state: State) -> &'static str {
     }
 }
 
+/// How a process ended, in a word.
+pub(super) fn ended(exit: &v1::Exit) -> &'static str {
+    match exit.outcome() {
+        Outcome::Success => "success",
+        Outcome::Lost => "lost",
+        Outcome::Failure | Outcome::Unspecified => "failure",
+    }
+}
+
 pub(crate) fn job_json(job: &v1::Job) -> serde_json::Value {
     let task = |task: &v1::Task| {
         let exit = task.exit.as_ref();
         serde_json::json!({
             "server": task.server,
             "gpus": task.gpus,
-            "outcome": exit.map(|exit| match exit.outcome() {
-                Outcome::Success => "success",
-                Outcome::Lost => "lost",
-                Outcome::Failure | Outcome::Unspecified => "failure",
-            }),
+            "outcome": exit.map(ended),
             "detail": exit.map(|exit| &exit.detail),
             "values": exit.map(|exit| exit.values),
             "verified": exit.map(|exit| exit.verified),

@@ -3,7 +3,9 @@
 //! `manager` asks the placement manager, and `controller` the controller of the switches.
 
 mod controller;
+mod logs;
 pub(crate) mod manager;
+mod show;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,6 +30,12 @@ pub(crate) enum JobCommand {
         \x20 tributary job list\n\
         \x20 tributary job list --controller 10.9.0.2:29813 --json")]
     List(ListArgs),
+    /// Show a job of the placement manager, with how its processes ended and all that happened to it.
+    #[command(after_help = "Example:\n  tributary job show 7")]
+    Show(ShowArgs),
+    /// Print what the command of a worker has written, in the last attempt of its job.
+    #[command(after_help = "Example:\n  tributary job logs 7 --worker 1 --follow")]
+    Logs(LogsArgs),
     /// Print the state of a job, at once and after each change, until the job is over.
     #[command(after_help = "Example:\n  tributary job watch 7")]
     Watch(WatchArgs),
@@ -191,6 +199,37 @@ pub(crate) struct ListArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ShowArgs {
+    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
+    #[arg(long, value_name = "ADDR")]
+    manager: Option<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The job's number.
+    job: u32,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogsArgs {
+    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
+    #[arg(long, value_name = "ADDR")]
+    manager: Option<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+    /// Index of the worker.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    worker: u32,
+    /// Go on with what is added, until the job is over.
+    #[arg(long, short)]
+    follow: bool,
+    /// The job's number.
+    job: u32,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     server: ServerArgs,
@@ -252,6 +291,8 @@ pub(crate) fn run(command: &JobCommand) -> Result<()> {
             Some(controller) => controller.list(args.json),
             None => manager::list(args),
         },
+        JobCommand::Show(args) => show::run(args),
+        JobCommand::Logs(args) => logs::run(args),
         JobCommand::Watch(args) => match args.server.at_controller()? {
             Some(controller) => controller.watch(args.job, args.json),
             None => manager::watch(args),

@@ -170,3 +170,41 @@ fn a_missing_working_directory_is_not_a_missing_program() {
         assert!(last.reason.contains("name another with --chdir"), "{}", last.reason);
     }
 }
+
+#[test]
+fn the_manager_passes_on_what_commands_write() {
+    let place = Place::start();
+    let agents = ["w1", "w2"].map(|server| place.agent(server));
+    let read = |job_id, worker, from| {
+        let wanted = v1::LogRequest { job_id, worker, from };
+        place.runtime.block_on(place.client().log(wanted)).map(tonic::Response::into_inner)
+    };
+    let refused = |job, worker| read(job, worker, 0).unwrap_err().message().to_owned();
+    assert_eq!(refused(7, 0), "there is no job 7, or it was over long ago");
+    // More than a message takes, and an attempt that fails.
+    let script = "if [ $TRIBUTARY_ATTEMPT = 1 ]; then exit 1; fi; echo worker $PET_NODE_RANK; \
+                  head -c 100000 /dev/zero; exit 1";
+    let job = place.submit_again("wide", 4, script, 1);
+    assert_eq!(place.watch(job).pop().unwrap().state(), State::Failed);
+    for worker in 0..2 {
+        let mut text = Vec::new();
+        let size = loop {
+            let part = read(job, worker, text.len() as u64).unwrap();
+            text.extend_from_slice(&part.data);
+            if part.data.is_empty() {
+                break part.size;
+            }
+        };
+        assert_eq!((text.len() as u64, size), (100_009, 100_009));
+        assert_eq!(&text[..9], format!("worker {worker}\n").as_bytes());
+    }
+    assert_eq!(refused(job, 2), format!("job {job} has no worker 2, only 0 to 1"));
+    let sums = place.submit("sums", 1).unwrap();
+    place.watch(sums);
+    assert!(refused(sums, 0).contains("runs no command"));
+    // The second server's agent ends.
+    agents[1].0.store(true, std::sync::atomic::Ordering::Relaxed);
+    place.until(|listed| !listed.servers[1].present);
+    assert_eq!(refused(job, 1), format!("job {job} has this worker on w2, whose agent is away"));
+    assert!(!read(job, 0, 0).unwrap().data.is_empty());
+}
