@@ -71,9 +71,11 @@ impl Rules {
     pub(super) fn new(timing: &Timing, job: &JobConfig) -> Self {
         match timing.recovery {
             Recovery::Rack => {
-                // The PS of ESA first has to ask another worker.
-                let detour = u32::from(job.protocol == Protocol::Esa);
-                Self::Rack(Box::new(Rack::new(timing.rtt, detour)))
+                let rack = match job.protocol {
+                    Protocol::Esa => Rack::of_esa(timing.rtt),
+                    _ => Rack::new(timing.rtt),
+                };
+                Self::Rack(Box::new(rack))
             }
             Recovery::Papers => {
                 let halve = timing.readings.later_results.halve(job.protocol);

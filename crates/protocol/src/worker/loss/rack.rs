@@ -33,7 +33,10 @@
 //!   worker may be ahead of another for that long.
 //! - *Bypassing the switches* takes longer in ESA, because its PS first has to ask another worker.
 //! - *Congestion.* Times say nothing about it: a host or switch that waits for a processor delays
-//!   results as a queue does. The switches' marks decide (`Dctcp`).
+//!   results as a queue does. The switches' marks decide (`Dctcp`). In ESA, a detected loss says nothing
+//!   either: the server completes the tasks that collided later than switches complete the others, so these
+//!   tasks are taken for lost although no packet was. Where memory is short that is frequent, and a burst of
+//!   marks would make each of them halve the window.
 //! - *Timers that fire late.* A driver passes in what has arrived before it fires a timer. So silence
 //!   is real, however late the timer, and the next probe does not wait longer for it.
 
@@ -113,12 +116,14 @@ pub(crate) struct Rack {
     credit: u32,
     /// Additional round trips when bypassing the switches.
     detour: u32,
+    /// Whether losses say nothing about congestion.
+    harmless: bool,
     /// The sequence after the highest fragment with a result.
     reached: u32,
 }
 
 impl Rack {
-    pub(super) fn new(bounds: RttConfig, detour: u32) -> Self {
+    pub(super) fn new(bounds: RttConfig) -> Self {
         Self {
             bounds,
             times: Times::new(),
@@ -132,9 +137,15 @@ impl Rack {
             open: false,
             spent: 0,
             credit: CREDIT[0],
-            detour,
+            detour: 0,
+            harmless: false,
             reached: 0,
         }
+    }
+
+    /// The rules for ESA: its PS first has to ask another worker, and completes tasks that collided.
+    pub(super) fn of_esa(bounds: RttConfig) -> Self {
+        Self { detour: 1, harmless: true, ..Self::new(bounds) }
     }
 
     pub(super) fn round_trip(&self) -> Option<Duration> {
@@ -222,7 +233,7 @@ impl Rack {
     pub(super) fn look(&mut self, fragments: &mut Fragments, now: Time) -> Losses {
         let least = self.times.least().unwrap_or_default();
         let window = least * self.steps / 4;
-        let mut losses = Losses::default();
+        let mut losses = Losses { harmless: self.harmless, ..Losses::default() };
         let (sure, doubtful) = (self.sure, self.doubtful);
         let decided_at = doubtful.map(|mark| mark.at + mark.round_trip + window);
         let decided = doubtful.filter(|_| decided_at.is_some_and(|at| at <= now));

@@ -2,7 +2,7 @@
 
 use tributary_protocol::priority::Priority;
 use tributary_protocol::worker::{Event, SubmitError};
-use tributary_protocol::{Endpoint, Recovery, Tensor, Worker};
+use tributary_protocol::{Endpoint, JobConfig, Recovery, Tensor, Worker, WorkerConfig};
 use tributary_wire::agg::{Repair, Repaired};
 use tributary_wire::channel::{FromWorker, ToWorker};
 use tributary_wire::{AggregatorIndex, Bitmap, Flags, Kind, Protocol, Sequence};
@@ -193,6 +193,23 @@ fn fragments_lost_twice_bypass_the_switches_and_finally_cause_a_reminder() {
     assert_eq!(packets[0], (Flags::NONE, 1, vec![0, 1]));
     assert!(packets[1..].iter().all(|it| *it == (Flags::REPAIR, own, vec![0, 1])), "{packets:?}");
     assert_eq!(packets.len(), 6);
+}
+
+#[test]
+fn a_task_that_is_overtaken_does_not_halve_the_window_even_if_all_results_are_marked() {
+    let job = JobConfig { slots: 16, ..job(3) };
+    let config = WorkerConfig { initial_window: Some(8), ..worker_config(job, 1) };
+    let mut worker = Worker::new(config).unwrap();
+    worker.submit(Tensor::I32(vec![1; 64].into())).unwrap();
+    sends(&mut worker, 0);
+    // The server completes task 0, which collided. Its result is late, but no packet was lost.
+    for sequence in 1..=8 {
+        let repr = repr(&job, Kind::Parameter, sequence, EVERYONE, Flags::ECN);
+        worker.handle_frame(ms(10 + u64::from(sequence) / 8), &frame(&repr, &[3, 3]));
+        sends(&mut worker, 10);
+    }
+    assert!(worker.stats().fast_resends > 0);
+    assert_eq!(worker.window(), 7, "marks alone reduce it");
 }
 
 #[test]

@@ -65,6 +65,22 @@ fn an_answered_later_transmission_marks_earlier_ones_as_lost() {
 }
 
 #[test]
+fn a_loss_halves_the_window_if_all_results_are_marked() {
+    let setup = Setup { values: 2, slots: 16, initial_window: Some(8), ..Setup::default() };
+    let mut worker = Worker::new(setup.worker(0, 1)).unwrap();
+    worker.submit(Tensor::I32(vec![1; 64].into())).unwrap();
+    sends(&mut worker, 0);
+    for sequence in 1..=8 {
+        let repr = repr(&setup.job(0), Kind::Parameter, sequence, 0b111, Flags::ECN);
+        let now = 20 + u64::from(sequence) / 8;
+        worker.handle_frame(us(now), &frame(&repr, &[3, 3]));
+        sends(&mut worker, 20);
+    }
+    assert!(worker.stats().fast_resends > 0);
+    assert_eq!(worker.window(), 3, "marks reduce it to 7, and the loss halves that");
+}
+
+#[test]
 fn the_second_resend_goes_around_the_switch() {
     let (mut worker, _) = loaded(4);
     sends(&mut worker, 0);
