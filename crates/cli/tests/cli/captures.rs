@@ -145,6 +145,24 @@ fn a_capture_in_namespaces_has_every_frame_at_both_ends_of_its_link() {
 }
 
 #[test]
+fn hosts_in_namespaces_send_no_arp_requests_which_links_could_lose() {
+    if !namespaces() {
+        return;
+    }
+    for io in ["packet", "udp"] {
+        let file = job("esa", "0.0");
+        let (_, frames) = read(&capture(&file, &["--fabric", "netns", "--io", io]));
+        let of_type =
+            |wanted: [u8; 2]| frames.iter().filter(|it| it.frame[12..14] == wanted).count();
+        let (ipv4, arp) = (of_type([8, 0]), of_type([8, 6]));
+        let tcp =
+            frames.iter().filter(|it| it.frame[12..14] == [8, 0] && it.frame[23] == 6).count();
+        assert!(tcp > 10 && ipv4 > tcp, "{io}: {ipv4} of IPv4, {tcp} of TCP");
+        assert_eq!(arp, 0, "{io}");
+    }
+}
+
+#[test]
 fn a_capture_that_cannot_be_written_is_refused_and_loses_nothing() {
     let file = job("atp", "0.0");
     let directory = file.path("captures").display().to_string();

@@ -8,6 +8,7 @@ mod scratch;
 mod servers;
 mod sniffers;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -30,6 +31,7 @@ use tributary_model::{
     Deployment, Duty, End, HostId, OnDeath, Protocol, Scenario, SwitchId, Topology, circuits::Port,
 };
 use tributary_netio::FrameCount;
+use tributary_netio::device::Kind as Io;
 use tributary_optical::crossconnect::CrossConnect;
 use tributary_p4runtime::p4::v1::Entity;
 use tributary_sim::Taps;
@@ -106,6 +108,29 @@ pub struct Netns {
     sockets: Scratch,
 }
 
+/// Tells the hosts' kernels the Ethernet addresses of the hosts that they send to. The kernel repeats an ARP
+/// request once in a second only, and holds back what a host sends meanwhile. Where links lose bursts of frames, a job
+/// waited up to 20 s for its first packet.
+fn add_neighbours(testbed: &Testbed, scenario: &Scenario, io: Io) -> Result<()> {
+    let topology = &scenario.network.topology;
+    for job in &scenario.jobs {
+        // No host answers ARP requests for the address that stands for the switch.
+        let service = io.is_routed().then(|| Address::service(job.id));
+        let servers: BTreeSet<HostId> = job.ps.into_iter().chain(job.agent).collect();
+        let workers: BTreeSet<HostId> = job.workers.iter().copied().collect();
+        for &host in workers.union(&servers) {
+            let to = |&other: &HostId| topology.host(other).address;
+            let peers = if servers.contains(&host) { &workers | &servers } else { servers.clone() };
+            let others = peers.iter().filter(|&&other| other != host).map(to);
+            let switch = service.filter(|_| workers.contains(&host));
+            for Address { ip, mac } in others.chain(switch) {
+                testbed.add_neighbour(&topology.host(host).name, "eth0", ip, mac.0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A running switch.
 struct Switch {
     config: SwitchConfig,
@@ -164,16 +189,7 @@ impl Fabric for Netns {
         tributary_base::descriptors(descriptors(scenario, &topology, taps.is_some()), "this run")?;
         let orchestrated = scenario.orchestration.is_some();
         let testbed = Testbed::build_for(options.io, &topology)?;
-        if options.io.is_routed() {
-            // No host answers ARP requests for the address that stands for the switch.
-            for job in &scenario.jobs {
-                let service = Address::service(job.id);
-                for host in &job.workers {
-                    let name = &scenario.network.topology.host(*host).name;
-                    testbed.add_neighbour(name, "eth0", service.ip, service.mac.0)?;
-                }
-            }
-        }
+        add_neighbours(&testbed, scenario, options.io)?;
         let sniffers = taps
             .map(|taps| Sniffers::start(taps, &scenario.network.topology, &testbed, &topology))
             .transpose()?;
