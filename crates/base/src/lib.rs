@@ -8,7 +8,7 @@
 //!   that dies is started again ([`restarts`]); directories for output and sockets.
 //! - Work on all cores ([`on_all_cores`]); pauses between attempts ([`Backoff`]).
 //! - Text in messages ([`one_line`], [`printable`], [`shortened`], [`size`]); pictures ([`Svg`]).
-//! - Functions of bits that never change ([`SplitMix64`], [`Fnv`]); hints for caches ([`prefetch`]).
+//! - Functions of bits that never change ([`SplitMix64`], [`Fnv`]).
 //! - The other programs of this workspace ([`programs`]), and behind the feature `program` what the programs do
 //!   alike; behind `connections`, the limits of a server's connections.
 
@@ -21,7 +21,6 @@ pub mod document;
 mod file;
 pub mod memory;
 mod output;
-pub mod prefetch;
 mod process;
 #[cfg(feature = "program")]
 pub mod program;

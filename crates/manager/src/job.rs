@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use serde::{Deserialize, Serialize};
+use tributary_base::shortened;
 use tributary_wire::channel::Token;
 
 /// A request to run a job.
@@ -214,6 +215,9 @@ pub struct Moment {
 /// Moments that a record keeps: those of more than ten attempts.
 pub const MOMENTS: usize = 64;
 
+/// Most characters of a moment: reasons have text of users' programs.
+const MOMENT: usize = 300;
+
 /// The persistent record of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
@@ -241,11 +245,23 @@ pub struct Record {
 
 impl Record {
     /// Adds a moment to its history.
-    pub fn note(&mut self, at_ms: u64, what: impl Into<String>) {
-        if self.history.len() == MOMENTS {
+    pub fn note(&mut self, at_ms: u64, what: &str) {
+        if self.history.len() >= MOMENTS {
             self.history.remove(1);
         }
-        self.history.push(Moment { at_ms, what: what.into() });
+        self.history.push(Moment { at_ms, what: shortened(what, MOMENT).into_owned() });
+    }
+
+    /// The server of a worker in the last attempt.
+    #[must_use]
+    pub fn server(&self, worker: u8) -> Option<&str> {
+        // A record of an older manager has it in its phase only.
+        let run = match &self.phase {
+            Phase::Running(run) | Phase::Ending(run, _) | Phase::Finished(run) => Some(run),
+            _ => None,
+        };
+        let of_run = || Some(&run?.tasks.iter().find(|task| task.worker == worker)?.server);
+        self.servers.get(usize::from(worker)).or_else(of_run).map(String::as_str)
     }
 
     /// The ID of a worker in the current attempt.

@@ -112,8 +112,7 @@ impl PlacementManager for Service {
         });
         let servers = servers.collect();
         let jobs = view.jobs.values().filter(|record| is_for(record, &grant));
-        let jobs = jobs.map(|record| v1::Job { history: Vec::new(), ..view.describe(record) });
-        let jobs = jobs.collect();
+        let jobs = jobs.map(|record| view.describe(record)).collect();
         Ok(Response::new(v1::ListResponse { jobs, servers }))
     }
 
@@ -128,11 +127,15 @@ impl PlacementManager for Service {
     }
 
     async fn log(&self, request: tonic::Request<v1::LogRequest>) -> Answer<v1::LogResponse> {
-        let grant = Grant::of(&request)?.require(Role::Observe)?;
+        // What a command prints may be secret: not for everybody who sees the job.
+        let grant = Grant::of(&request)?.require(Role::Submit)?;
         let wanted = request.into_inner();
         self.find(wanted.job_id, &grant)?;
         let asked = self.ask(|answer| Input::ReadLog(wanted, answer));
-        let late = |_| Status::deadline_exceeded("the agent does not answer; is it an older program?");
+        let late = |_| {
+            let why = "the agent does not answer; an older program knows nothing of logs";
+            Status::deadline_exceeded(why)
+        };
         Ok(Response::new(tokio::time::timeout(SILENCE, asked).await.map_err(late)??))
     }
 
@@ -140,10 +143,10 @@ impl PlacementManager for Service {
 
     async fn watch(&self, request: tonic::Request<v1::WatchRequest>) -> Answer<Self::WatchStream> {
         let grant = Grant::of(&request)?.require(Role::Observe)?;
-        let id = request.into_inner().job_id;
-        self.find(id, &grant)?;
+        let wanted = request.into_inner();
+        self.find(wanted.job_id, &grant)?;
         let (states, told) = mpsc::channel(1);
-        tokio::spawn(follow(id, self.view.clone(), states));
+        tokio::spawn(follow(wanted, self.view.clone(), states));
         Ok(Response::new(Box::pin(ReceiverStream::new(told))))
     }
 
@@ -189,7 +192,7 @@ fn is_for(record: &Record, grant: &Grant) -> bool {
 
 /// Streams the state of a job until it is over or the client leaves.
 async fn follow(
-    id: u32,
+    v1::WatchRequest { job_id: id, history }: v1::WatchRequest,
     mut view: watch::Receiver<View>,
     states: mpsc::Sender<Result<v1::WatchResponse, Status>>,
 ) {
@@ -198,7 +201,11 @@ async fn follow(
         let (job, over) = {
             let view = view.borrow_and_update();
             let Some(record) = view.jobs.get(&id) else { return };
-            (Some(view.describe(record)), record.phase.is_over())
+            let mut job = view.describe(record);
+            if history {
+                job.history = record.history.iter().map(Into::into).collect();
+            }
+            (Some(job), record.phase.is_over())
         };
         // What it waits for may change without its record.
         if job != last {

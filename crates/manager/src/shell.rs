@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tonic::Status;
 use tributary_api::placement::v1;
 use tributary_api::placement::v1::manager_message::Message;
+use tributary_base::shortened;
 use tributary_cluster::Policy;
 use tributary_wire::channel::Token;
 
@@ -64,6 +65,13 @@ pub enum Input {
     /// The manager's process shall end. Agents and switches continue without it.
     End,
 }
+
+/// Most requests for what commands have written that an agent has at a time: its answers must not delay its
+/// heartbeats.
+const LOGS: usize = 4;
+
+/// Most characters of an agent's reason.
+const PROBLEM: usize = 200;
 
 /// Takes the answer to a request for what a command has written.
 pub type LogAnswer = oneshot::Sender<Result<v1::LogResponse, Refusal>>;
@@ -266,11 +274,7 @@ impl<S: Store> Shell<S> {
         };
         if let Event::Disconnected(connection) = event {
             self.agents.remove(&connection);
-            let lost = self.logs.extract_if(.., |_, (other, ..)| *other == connection);
-            for (_, (_, server, answer)) in lost {
-                let why = Refusal::NoLog(format!("the agent of {server} went away"));
-                let _ = answer.send(Err(why));
-            }
+            self.lose_logs(connection);
         }
         let presence = matches!(event, Event::Registered { .. } | Event::Disconnected(_));
         let actions = self.manager.handle(self.clock.now_ms(), event);
@@ -284,11 +288,17 @@ impl<S: Store> Shell<S> {
 
     /// Asks the agent of a worker for what its command has written.
     fn read_log(&mut self, wanted: v1::LogRequest, answer: LogAnswer) {
-        // An agent that is an older program answers none.
-        self.logs.retain(|_, (.., waiting)| !waiting.is_closed());
         match self.manager.writer(wanted.job_id, wanted.worker) {
             Err(refusal) => drop(answer.send(Err(refusal))),
             Ok((task, server, connection)) => {
+                let of_agent =
+                    |(other, ..): &&(Connection, String, LogAnswer)| *other == connection;
+                if self.logs.values().filter(of_agent).count() >= LOGS {
+                    // Agents that are older programs answer nothing.
+                    self.logs.retain(|_, (.., waiting)| !waiting.is_closed());
+                    let why = format!("the agent of {server} is busy with other logs; ask again");
+                    return drop(answer.send(Err(Refusal::NoLog(why))));
+                }
                 self.tickets += 1;
                 self.logs.insert(self.tickets, (connection, server.to_owned(), answer));
                 let (ticket, from) = (self.tickets, wanted.from);
@@ -301,11 +311,23 @@ impl<S: Store> Shell<S> {
     /// Passes on what an agent has read.
     fn pass_log(&mut self, connection: Connection, part: v1::LogPart) {
         let v1::LogPart { ticket, log, problem } = part;
-        let asked = self.logs.get(&ticket).is_some_and(|(other, ..)| *other == connection);
-        if let Some((_, server, answer)) = self.logs.remove(&ticket).filter(|_| asked) {
+        if !self.logs.get(&ticket).is_some_and(|(other, ..)| *other == connection) {
+            return;
+        }
+        if let Some((_, server, answer)) = self.logs.remove(&ticket) {
+            let problem = shortened(&problem, PROBLEM);
             let none = || Refusal::NoLog(format!("the agent of {server}: {problem}"));
             // The client may have left.
             let _ = answer.send(log.ok_or_else(none));
+        }
+    }
+
+    /// Refuses the requests for logs that an agent cannot answer any more.
+    fn lose_logs(&mut self, connection: Connection) {
+        let lost = self.logs.extract_if(.., |_, (other, ..)| *other == connection);
+        for (_, (_, server, answer)) in lost {
+            let why = Refusal::NoLog(format!("the agent of {server} went away"));
+            let _ = answer.send(Err(why));
         }
     }
 
@@ -390,6 +412,7 @@ impl<S: Store> Shell<S> {
         let message = v1::ManagerMessage { message: Some(message) };
         if agent.try_send(Ok(message)).is_err() {
             self.agents.remove(&connection);
+            self.lose_logs(connection);
         }
     }
 

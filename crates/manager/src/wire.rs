@@ -103,8 +103,10 @@ impl From<&Request> for v1::SubmitRequest {
     }
 }
 
-fn moment(Moment { at_ms, what }: &Moment) -> v1::Moment {
-    v1::Moment { at_ms: *at_ms, what: what.clone() }
+impl From<&Moment> for v1::Moment {
+    fn from(Moment { at_ms, what }: &Moment) -> Self {
+        Self { at_ms: *at_ms, what: what.clone() }
+    }
 }
 
 impl From<&Record> for v1::Job {
@@ -136,7 +138,8 @@ impl From<&Record> for v1::Job {
             reason: String::new(),
             tenant: record.request.tenant.clone().unwrap_or_default(),
             packet_id: record.phase.run().and_then(|run| run.wire).unwrap_or_default().into(),
-            history: record.history.iter().map(moment).collect(),
+            // Most readers do not want it.
+            history: Vec::new(),
         }
     }
 }

@@ -40,6 +40,7 @@ mod outage;
 pub mod packet;
 mod poll;
 mod port;
+mod prefetch;
 mod queues;
 mod segments;
 mod sys;

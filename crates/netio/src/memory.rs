@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use tributary_base::prefetch;
-
-use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch};
+use crate::{ETHERNET_HEADER, FrameIo, Waker, Watch, prefetch};
 
 /// Number of frames that a link made by [`pair`] holds per direction.
 pub const DEFAULT_CAPACITY: usize = 256;

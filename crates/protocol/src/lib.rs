@@ -115,6 +115,7 @@ mod floats;
 mod histogram;
 mod numbering;
 pub mod pacing;
+mod prefetch;
 pub mod priority;
 mod racks;
 mod recovery;

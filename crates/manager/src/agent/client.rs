@@ -378,7 +378,14 @@ impl Agent {
                 Err(error) => return tracing::warn!("invalid stop order: {error}"),
             },
             Some(Told::ReadLog(wanted)) => {
-                talk.send(Message::LogPart(launch::log_part(&self.settings.directory, wanted)));
+                let (directory, to_manager) =
+                    (self.settings.directory.clone(), talk.to_manager.clone());
+                // A file system may be slow. The manager asks for few logs at a time.
+                tokio::task::spawn_blocking(move || {
+                    let part = Message::LogPart(launch::log_part(&directory, wanted));
+                    // If it cannot be sent, the manager asks again or has gone.
+                    let _ = to_manager.try_send(v1::AgentMessage { message: Some(part) });
+                });
                 return;
             }
             Some(Told::Acknowledge(id)) => {
@@ -500,6 +507,9 @@ impl Agent {
     /// Starts a user's command with its GPUs.
     fn spawn_command(&mut self, task: TaskId) {
         let start = &self.starts[&task];
+        let log = self.settings.directory.join(launch::log_name(task));
+        // That of another job, if the manager has lost its database: numbers begin again.
+        let _ = fs::remove_file(&log);
         let refused = |what: String| {
             let _ = self.ended.send((task, Exit::failed(what).into()));
         };
@@ -543,7 +553,6 @@ impl Agent {
         if start.part.is_some() && std::env::var_os(GLOO_INTERFACE).is_none() {
             command.env(GLOO_INTERFACE, &self.settings.interface);
         }
-        let log = self.settings.directory.join(launch::log_name(task));
         self.devices.insert(task, devices);
         self.start(task, command, Kind::Command { log, marks: marks.into() });
     }

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::io::{self, Read as _, Seek as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{AccessFlags, Pid, access};
 use tributary_api::placement::v1;
@@ -95,19 +97,29 @@ const LOG_PART: u64 = 64 << 10;
 pub(super) fn log_part(directory: &Path, wanted: v1::ReadLog) -> v1::LogPart {
     let v1::ReadLog { ticket, id, from } = wanted;
     let read = TaskId::try_from(id).map_err(io::Error::other).and_then(|task| {
-        let mut file = fs::File::open(directory.join(log_name(task)))?;
-        let size = file.metadata()?.len();
+        // A command can put something else in its place.
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+        let mut options = fs::OpenOptions::new();
+        let options = options.read(true).custom_flags(flags.bits());
+        let mut file = options.open(directory.join(log_name(task)))?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::other("the log is not a file"));
+        }
         file.seek(io::SeekFrom::Start(from))?;
         let mut data = Vec::new();
         file.take(LOG_PART).read_to_end(&mut data)?;
-        Ok(v1::LogResponse { data, size })
+        Ok(v1::LogResponse { data, size: found.len(), attempt: task.attempt })
     });
     match read {
         Ok(log) => v1::LogPart { ticket, log: Some(log), problem: String::new() },
         Err(error) => {
-            let none = || "it has started nothing with output for this worker".to_owned();
-            let missing = error.kind() == io::ErrorKind::NotFound;
-            let problem = if missing { none() } else { error.to_string() };
+            let problem = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "the command has not started, or its log was removed".into()
+                }
+                _ => error.to_string(),
+            };
             v1::LogPart { ticket, log: None, problem }
         }
     }

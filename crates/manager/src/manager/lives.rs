@@ -27,6 +27,9 @@ pub(super) fn admission(site: &Site, record: &Record, run: &Run) -> Option<Admis
     })
 }
 
+/// The switches have lost a job.
+const NOT_SERVED: &str = "the switches no longer serve it";
+
 impl Manager {
     /// Repeats actions that the preceding manager may not have carried out.
     pub(super) fn resume(&mut self) {
@@ -68,22 +71,22 @@ impl Manager {
         let Some(mut record) = self.on_wire(wire).cloned() else { return };
         let job = record.id;
         self.network.delayed.remove(&wire);
-        let is_new = self.network.admitted.insert(wire);
-        if is_new {
+        if self.network.admitted.insert(wire) {
             let (name, tenant) = (&*record.request.name, record.request.tenant.as_deref());
             tracing::info!(target: DECISIONS, job, name, tenant, packet_id = wire, run = epoch, "the switches serve it");
-            record.note(self.now_ms, format!("the switches serve it as number {wire} in packets"));
         }
-        let mut begins = false;
+        // A manager that was started again hears of all jobs once more, which is no news of the job.
+        let mut is_news = record.history.last().is_some_and(|last| last.what == NOT_SERVED);
         if let Phase::Running(run) = &mut record.phase
             && run.epoch.is_none()
         {
             run.epoch = Some(epoch);
             // Workers send to the one that the controller has chosen.
             run.ps = run.ps.take().or(ps);
-            begins = true;
+            is_news = true;
         }
-        if is_new || begins {
+        if is_news {
+            record.note(self.now_ms, &format!("the switches serve it as number {wire} in packets"));
             self.put(record);
         }
         self.start_tasks(job, |_| true);
@@ -121,8 +124,8 @@ impl Manager {
             if let Some(mut record) = self.on_wire(wire).cloned() {
                 let (job, name, tenant) =
                     (record.id, &*record.request.name, record.request.tenant.as_deref());
-                tracing::warn!(target: DECISIONS, job, name, tenant, "the switches no longer serve it");
-                record.note(self.now_ms, "the switches no longer serve it");
+                tracing::warn!(target: DECISIONS, job, name, tenant, "{NOT_SERVED}");
+                record.note(self.now_ms, NOT_SERVED);
                 self.put(record);
             }
             let run = self.on_wire(wire).and_then(|record| match &record.phase {

@@ -238,7 +238,7 @@ pub enum Refusal {
     /// The job is over or about to end.
     #[error("job {0} is {1}")]
     Over(u32, &'static str),
-    /// A worker's output cannot be read.
+    /// A worker's output cannot be read now.
     #[error("{0}")]
     NoLog(String),
     /// The tenant has all jobs that it may have.
@@ -414,27 +414,32 @@ impl Manager {
     }
 
     /// The process of a worker in the last attempt of its job, with its server and the connection of that server's
-    /// agent, to read what its command has written.
+    /// agent, which has what the worker's command has written.
     ///
     /// # Errors
     ///
-    /// If there is no such worker, it has no command, or the agent is away.
+    /// If there is no such worker, it has no command, the agent is away, or the attempt's processes have not been
+    /// started: then the server may have the output of an attempt of the same name, of a database that was lost.
     pub fn writer(&self, job: u32, worker: u32) -> Result<(TaskId, &str, Connection), Refusal> {
         let record = self.durable.jobs.get(&job).ok_or(Refusal::Unknown(job))?;
-        let none = |why: String| Err(Refusal::NoLog(format!("job {job} {why}")));
-        let id = u8::try_from(worker).ok();
-        let Some((id, server)) = id.zip(record.servers.get(worker as usize)) else {
-            return none(match record.servers.len() {
-                0 => "has not been placed yet".to_owned(),
-                count => format!("has no worker {worker}, only 0 to {}", count - 1),
-            });
-        };
         if record.request.command.is_empty() {
-            return none("runs no command: what its workers say is in the logs of their agents".into());
+            let why = "runs no command; its agents log the output of its workers";
+            return Err(Refusal::Invalid(format!("job {job} {why}")));
+        }
+        let not_yet = |why: String| Err(Refusal::NoLog(format!("job {job} {why}")));
+        if record.attempts == 0 {
+            return not_yet("has not been placed yet".to_owned());
+        }
+        let place = u8::try_from(worker).ok().and_then(|id| Some((id, record.server(id)?)));
+        let Some((id, server)) = place else {
+            return Err(Refusal::Invalid(format!("job {job} has no worker {worker}")));
+        };
+        if record.phase.run().is_some_and(|run| run.wire.is_some() && run.epoch.is_none()) {
+            return not_yet("has not started: the switches do not serve it yet".to_owned());
         }
         match self.agents.get(server) {
             Some(&Agent::Here { connection, .. }) => Ok((record.task(id), server, connection)),
-            _ => none(format!("has this worker on {server}, whose agent is away")),
+            _ => not_yet(format!("has this worker on {server}, whose agent is away")),
         }
     }
 
@@ -582,7 +587,7 @@ impl Manager {
             let Record { id: job, request: Request { name, tenant, .. }, .. } = &record;
             let tenant = tenant.as_deref();
             tracing::info!(target: DECISIONS, job, name, tenant, "{progress}");
-            record.note(self.now_ms, progress);
+            record.note(self.now_ms, &progress);
         }
         self.change(Change::Job(Box::new(record)));
     }

@@ -131,7 +131,7 @@ impl Manager {
         self.outbox.extend(lives::admission(&self.site, &record, &run).map(Action::Admit));
         log_placed(&record, &run, &switches, rate_gbps, value, self.policy.name());
         let ps = run.ps.as_ref().map_or(String::new(), |ps| format!(", parameter server on {ps}"));
-        record.note(now_ms, format!("attempt {attempt} on {}{ps}", places(&run)));
+        record.note(now_ms, &format!("attempt {attempt} on {}{ps}", places(&run)));
         record.servers = run.tasks.iter().map(|task| task.server.clone()).collect();
         record.phase = Phase::Running(run);
         if let Some(wire) = wire {

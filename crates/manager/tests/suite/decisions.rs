@@ -276,6 +276,7 @@ fn a_job_keeps_what_happened_to_it_over_restarts() {
     first.handle(150, Event::Serving(BTreeSet::new()));
     first.handle(160, Event::Admitted { wire: 1, epoch: 5, ps: None });
     let mut second = manager("netpack:apart", first.durable().clone());
+    second.handle(165, Event::Admitted { wire: 1, epoch: 5, ps: None });
     second.handle(170, Event::Cancel(2, 1));
     assert_eq!(
         history(second.durable(), 1),

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use tributary_base::prefetch;
-
 use super::{FaultInjector, Statistics};
+use crate::prefetch;
 
 /// A line with faults: each frame enters at one time and leaves at another, or is lost.
 ///
@@ -165,10 +164,10 @@ impl Line {
     /// frame entered, and all other lines have been used since.
     fn prefetch(&self) {
         if let Some(next) = self.under_way.front() {
-            prefetch::to_read(&next.frame[..]);
+            prefetch::to_read(&next.frame);
         }
         if let Some(later) = self.under_way.get(4) {
-            prefetch::to_read(later);
+            prefetch::value(later);
         }
     }
 

@@ -14,7 +14,7 @@ const MOST: f64 = 0.5;
 /// window shrinks by half of their smoothed share. A burst of resends that marks a few packets
 /// therefore costs a few packets of window, whereas halving would treat it like lasting congestion.
 ///
-/// A loss halves the window only if most results of the last window are marked. A queue marks long
+/// A loss, except in ESA, halves the window only if most results of the last window are marked. A queue marks long
 /// before it overflows, so all that passes an overflowing queue is marked. A long time to a result is no
 /// sign of congestion: it also grows when hosts or switches wait for a processor.
 #[derive(Clone, Debug)]

@@ -1,11 +1,10 @@
 //! The window: the fragments in flight, and the state of each.
 
-use tributary_base::prefetch;
 use tributary_wire::{AggregatorIndex, Round};
 
 use crate::addressing::Places;
 use crate::bits::SlotSet;
-use crate::{JobConfig, Time};
+use crate::{JobConfig, Time, prefetch};
 
 use super::order::SendOrder;
 

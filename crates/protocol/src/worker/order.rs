@@ -1,6 +1,6 @@
 //! Outstanding fragments in the order of their last transmissions (RFC 8985 §5.2).
 
-use tributary_base::prefetch;
+use crate::prefetch;
 
 /// No slot.
 const NONE: u32 = u32::MAX;

@@ -109,7 +109,7 @@ pub struct Netns {
 }
 
 /// Tells the hosts' kernels the Ethernet addresses of the hosts that they send to. The kernel repeats an ARP
-/// request once in a second only, and holds back what a host sends meanwhile. Where links lose bursts of frames, a job
+/// request only once per second, and holds back what a host sends meanwhile. Where links lose bursts of frames, a job
 /// waited up to 20 s for its first packet.
 fn add_neighbours(testbed: &Testbed, scenario: &Scenario, io: Io) -> Result<()> {
     let topology = &scenario.network.topology;

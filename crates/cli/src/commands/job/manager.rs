@@ -55,6 +55,8 @@ pub(crate) fn refused(status: Status) -> anyhow::Error {
             anyhow!("the manager cannot be reached: {}", remote::reason(&status))
         }
         Code::Unavailable => anyhow!("the manager ended: {}", status.message()),
+        Code::Unimplemented => anyhow!("the manager is an older program, which does not know that"),
+        Code::DeadlineExceeded => anyhow!("{}", status.message()),
         _ => anyhow!("the manager refused: {}", status.message()),
     }
 }
@@ -127,7 +129,8 @@ async fn follow(
     job_id: u32,
     mut tell: impl FnMut(&v1::Job),
 ) -> Result<Option<v1::Job>> {
-    let watched = client.watch(v1::WatchRequest { job_id }).await.map_err(refused)?;
+    let watched =
+        client.watch(v1::WatchRequest { job_id, history: false }).await.map_err(refused)?;
     let mut states = watched.into_inner();
     let mut last: Option<v1::Job> = None;
     while let Some(v1::WatchResponse { job }) = states.message().await.map_err(refused)? {

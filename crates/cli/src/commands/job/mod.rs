@@ -30,7 +30,7 @@ pub(crate) enum JobCommand {
         \x20 tributary job list\n\
         \x20 tributary job list --controller 10.9.0.2:29813 --json")]
     List(ListArgs),
-    /// Show a job of the placement manager, with how its processes ended and all that happened to it.
+    /// Show a job of the placement manager, and what happened to it.
     #[command(after_help = "Example:\n  tributary job show 7")]
     Show(ShowArgs),
     /// Print what the command of a worker has written, in the last attempt of its job.
@@ -222,7 +222,7 @@ pub(crate) struct LogsArgs {
     /// Index of the worker.
     #[arg(long, value_name = "N", default_value_t = 0)]
     worker: u32,
-    /// Go on with what is added, until the job is over.
+    /// Keep printing new output, also of further attempts, until the job is over.
     #[arg(long, short)]
     follow: bool,
     /// The job's number.

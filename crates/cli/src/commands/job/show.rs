@@ -1,8 +1,9 @@
-//! `tributary job show`: one job of the placement manager, with all that happened to it.
+//! `tributary job show`: one job of the placement manager, and what happened to it.
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use tributary_api::placement::v1;
+use tributary_base::printable;
 use tributary_run::report;
 
 use super::ShowArgs;
@@ -11,7 +12,7 @@ use super::manager::{ask_at, ended, job_json, number, places, refused, word};
 /// # Errors
 /// One line that describes the problem.
 pub(super) fn run(args: &ShowArgs) -> Result<()> {
-    let request = v1::WatchRequest { job_id: args.job };
+    let request = v1::WatchRequest { job_id: args.job, history: true };
     let job = ask_at(args.manager.as_deref(), &args.keys, async |client| {
         let mut states = client.watch(request).await.map_err(refused)?.into_inner();
         let first = states.message().await.map_err(refused)?;
@@ -33,11 +34,15 @@ fn time(at_ms: u64) -> String {
 fn text(job: &v1::Job) -> String {
     let request = job.request.clone().unwrap_or_default();
     let mut lines = Vec::new();
-    let reason = if job.reason.is_empty() { String::new() } else { format!(": {}", job.reason) };
+    // Users' commands and their output have any characters.
+    let reason = match job.reason.is_empty() {
+        true => String::new(),
+        false => format!(": {}", printable(&job.reason)),
+    };
     lines.push(format!("job {} ({}) is {}{reason}", number(job), request.name, word(job.state())));
     let mut wish = vec![format!("GPUs {}", request.gpus), format!("value {}", request.value)];
     wish.extend((!job.tenant.is_empty()).then(|| format!("tenant {}", job.tenant)));
-    wish.extend((!request.command.is_empty()).then(|| request.command.join(" ")));
+    wish.extend((!request.command.is_empty()).then(|| printable(&request.command.join(" "))));
     lines.push(wish.join(", "));
     if !job.tasks.is_empty() {
         lines.push(format!("on {}", places(job)));
@@ -48,14 +53,14 @@ fn text(job: &v1::Job) -> String {
         for task in over {
             let worker = task.id.map_or(0, |id| id.worker);
             let exit = task.exit.clone().unwrap_or_default();
-            let cells = [worker.to_string(), task.server.clone(), ended(&exit).into(), exit.detail];
-            tasks.add_row(cells);
+            let detail = printable(&exit.detail);
+            tasks.add_row([worker.to_string(), task.server.clone(), ended(&exit).into(), detail]);
         }
         lines.push(tasks.to_string());
     }
     let mut history = report::table(&["time", "what happened"]);
     for v1::Moment { at_ms, what } in &job.history {
-        history.add_row([time(*at_ms), what.clone()]);
+        history.add_row([time(*at_ms), printable(what)]);
     }
     match job.history.is_empty() {
         true => lines.push("an older manager recorded it, without its history".to_owned()),
@@ -65,7 +70,8 @@ fn text(job: &v1::Job) -> String {
 }
 
 fn json(job: &v1::Job) -> serde_json::Value {
-    let moment = |moment: &v1::Moment| serde_json::json!({ "at": time(moment.at_ms), "what": moment.what });
+    let moment =
+        |moment: &v1::Moment| serde_json::json!({ "at": time(moment.at_ms), "what": moment.what });
     let mut json = job_json(job);
     json["history"] = job.history.iter().map(moment).collect();
     json

@@ -181,24 +181,29 @@ fn the_manager_passes_on_what_commands_write() {
     };
     let refused = |job, worker| read(job, worker, 0).unwrap_err().message().to_owned();
     assert_eq!(refused(7, 0), "there is no job 7, or it was over long ago");
-    // More than a message takes, and an attempt that fails.
-    let script = "if [ $TRIBUTARY_ATTEMPT = 1 ]; then exit 1; fi; echo worker $PET_NODE_RANK; \
-                  head -c 100000 /dev/zero; exit 1";
+    // Of a database that was lost.
+    std::fs::write(place.log("w2", "job-1-2-1.log"), "of another job").unwrap();
+    // More than a message takes, after an attempt that fails.
+    let script = "if [ $TRIBUTARY_ATTEMPT = 1 ]; then exit $((1 - $PET_NODE_RANK)); fi; \
+                  echo worker $PET_NODE_RANK; head -c 100000 /dev/zero";
     let job = place.submit_again("wide", 4, script, 1);
-    assert_eq!(place.watch(job).pop().unwrap().state(), State::Failed);
+    assert_eq!(place.watch(job).pop().unwrap().state(), State::Finished);
     for worker in 0..2 {
         let mut text = Vec::new();
-        let size = loop {
+        let last = loop {
             let part = read(job, worker, text.len() as u64).unwrap();
             text.extend_from_slice(&part.data);
             if part.data.is_empty() {
-                break part.size;
+                break part;
             }
         };
-        assert_eq!((text.len() as u64, size), (100_009, 100_009));
+        assert_eq!((text.len() as u64, last.size, last.attempt), (100_009, 100_009, 2));
         assert_eq!(&text[..9], format!("worker {worker}\n").as_bytes());
     }
-    assert_eq!(refused(job, 2), format!("job {job} has no worker 2, only 0 to 1"));
+    assert_eq!(refused(job, 2), format!("job {job} has no worker 2"));
+    std::fs::remove_file(place.log("w1", "job-1-2-0.log")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", place.log("w1", "job-1-2-0.log")).unwrap();
+    assert!(read(job, 0, 0).is_err(), "a link is not followed");
     let sums = place.submit("sums", 1).unwrap();
     place.watch(sums);
     assert!(refused(sums, 0).contains("runs no command"));
@@ -206,5 +211,4 @@ fn the_manager_passes_on_what_commands_write() {
     agents[1].0.store(true, std::sync::atomic::Ordering::Relaxed);
     place.until(|listed| !listed.servers[1].present);
     assert_eq!(refused(job, 1), format!("job {job} has this worker on w2, whose agent is away"));
-    assert!(!read(job, 0, 0).unwrap().data.is_empty());
 }

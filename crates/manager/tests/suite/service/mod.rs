@@ -154,7 +154,7 @@ impl Place {
     fn watch(&self, job_id: u32) -> Vec<v1::Job> {
         let mut client = self.client();
         let watched = async {
-            let request = v1::WatchRequest { job_id };
+            let request = v1::WatchRequest { job_id, history: true };
             let mut stream = client.watch(request).await.unwrap().into_inner();
             let mut states = Vec::new();
             while let Some(state) = stream.message().await.unwrap() {
@@ -311,7 +311,7 @@ fn refusals_have_the_codes_of_the_interface() {
     assert_eq!(cancel(job), Ok(()));
     assert_eq!(cancel(job), Err(Code::FailedPrecondition));
     let mut client = place.client();
-    let unknown = client.watch(v1::WatchRequest { job_id: 77 });
+    let unknown = client.watch(v1::WatchRequest { job_id: 77, history: false });
     assert_eq!(place.runtime.block_on(unknown).map(drop).unwrap_err().code(), Code::NotFound);
     let silent = client.agent(tokio_stream::empty());
     let refused = place.runtime.block_on(silent).map(drop).unwrap_err();
