@@ -135,6 +135,15 @@ fn each_client_of_a_manager_does_what_its_role_says() {
     );
     let line = place.refused("alice", &["cancel", "2"]);
     assert!(line.contains("job 2 is another tenant's"), "{line}");
+    for command in ["show", "logs"] {
+        let line = place.refused("alice", &[command, "2"]);
+        assert!(line.contains("job 2 is another tenant's"), "{line}");
+    }
+    assert!(place.call("watcher", &["show", "2"]).contains("accepted: 1 GPU, value 1"));
+    let line = place.refused("watcher", &["logs", "2"]);
+    assert!(line.contains("has the role `observe`, and this needs `submit`"), "{line}");
+    let line = place.refused("bob", &["logs", "2"]);
+    assert!(line.contains("job 2 runs no command"), "{line}");
     place.call("alice", &["cancel", "1"]);
     place.call("alice", &submit);
     place.call("boss", &["cancel", "3"]);

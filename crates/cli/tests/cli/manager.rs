@@ -370,6 +370,20 @@ fn a_command_of_a_user_takes_part_in_the_sums() {
         let log = log.unwrap();
         assert!(log.starts_with("GPUs 0"), "{log}");
         assert!(log.contains("100000 values summed, 100000 of them compared"), "{log}");
+        let worker = index.to_string();
+        let args = ["logs", "--worker", &worker, "--follow", "1"];
+        assert_eq!(cluster.call(&args), log, "a job that is over has all of its output");
+    }
+    let shown = cluster.call(&["show", "1"]);
+    let mut from = 0;
+    for line in [
+        "accepted: 5 GPUs",
+        "attempt 1 on ",
+        "the switches serve it",
+        "ends: all workers",
+        "finished",
+    ] {
+        from += shown[from..].find(line).unwrap_or_else(|| panic!("{line} in its place: {shown}"));
     }
 }
 

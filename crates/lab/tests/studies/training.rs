@@ -125,6 +125,24 @@ fn collisions_do_not_shrink_windows_of_esa_with_our_rules() {
 }
 
 #[test]
+fn queues_that_overflow_do_not_stop_esa_though_losses_leave_its_windows() {
+    // The pool has room for a few tasks only, so that most packets of eight workers go to one link, that of
+    // their server.
+    let mean = |protocol| {
+        let mut setup = Setup::esa(protocol, vec![Model::a().scaled_down(32); 2], 8, 1);
+        (setup.memory, setup.queue, setup.iterations) = (5_000, 96, 2);
+        setup.recovery = Recovery::Rack;
+        setup.addressing = Addressing::Default;
+        setup.timeouts = RttConfig::default();
+        let trained = train(&setup).unwrap();
+        trained.jobs.iter().map(|job| job.jct().as_secs_f64()).sum::<f64>() / 2.0
+    };
+    let (atp, esa) = (mean(Protocol::Atp), mean(Protocol::Esa));
+    println!("ATP {atp} s, ESA {esa} s");
+    assert!(esa < 1.5 * atp, "{esa} s against {atp} s of ATP");
+}
+
+#[test]
 fn delays_before_each_tensor_add_up() {
     let jct = |delays| {
         // Memory for all: nothing collides.

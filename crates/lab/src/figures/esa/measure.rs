@@ -46,9 +46,9 @@ fn weight(setup: &Setup) -> u64 {
         / 1_000_000
 }
 
-/// Megabytes of gradients that a core simulates per second: two seeds of the paper's figures and of
-/// `causes` were 264 GB, and took 50 minutes of processor time on an AMD EPYC.
-const MEGABYTES_PER_SECOND: f64 = 90.0;
+/// Megabytes of gradients that a core simulates per second: 785 GB of figures 8 to 11 and of `halving` took 42 minutes of
+/// processor time on an AMD EPYC.
+const MEGABYTES_PER_SECOND: f64 = 310.0;
 
 /// What is left to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
