@@ -311,7 +311,7 @@ impl<S: Store> Shell<S> {
     /// Passes on what an agent has read.
     fn pass_log(&mut self, connection: Connection, part: v1::LogPart) {
         let v1::LogPart { ticket, log, problem } = part;
-        if !self.logs.get(&ticket).is_some_and(|(other, ..)| *other == connection) {
+        if self.logs.get(&ticket).is_none_or(|(other, ..)| *other != connection) {
             return;
         }
         if let Some((_, server, answer)) = self.logs.remove(&ticket) {

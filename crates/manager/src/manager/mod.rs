@@ -587,7 +587,13 @@ impl Manager {
             let Record { id: job, request: Request { name, tenant, .. }, .. } = &record;
             let tenant = tenant.as_deref();
             tracing::info!(target: DECISIONS, job, name, tenant, "{progress}");
-            record.note(self.now_ms, &progress);
+            // The end of an attempt has the reason.
+            let what = match record.phase {
+                Phase::Waiting if record.attempts > 0 => "waits again",
+                Phase::Failed(_) if record.attempts > 0 => "failed",
+                _ => &progress,
+            };
+            record.note(self.now_ms, what);
         }
         self.change(Change::Job(Box::new(record)));
     }

@@ -58,14 +58,12 @@ fn text(job: &v1::Job) -> String {
         }
         lines.push(tasks.to_string());
     }
-    let mut history = report::table(&["time", "what happened"]);
-    for v1::Moment { at_ms, what } in &job.history {
-        history.add_row([time(*at_ms), printable(what)]);
+    if job.history.is_empty() {
+        lines.push("an older manager recorded it, without its history".to_owned());
     }
-    match job.history.is_empty() {
-        true => lines.push("an older manager recorded it, without its history".to_owned()),
-        false => lines.push(history.to_string()),
-    }
+    let moment =
+        |moment: &v1::Moment| format!("{}  {}", time(moment.at_ms), printable(&moment.what));
+    lines.extend(job.history.iter().map(moment));
     lines.join("\n")
 }
 
