@@ -9,7 +9,7 @@ use tributary_api::placement::v1;
 use tributary_api::placement::v1::job::State;
 
 use super::LogsArgs;
-use super::manager::{Client, ask_at, refused};
+use super::manager::{Client, refused};
 
 /// Pause between two looks at a log that grows.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// # Errors
 /// One line that describes the problem.
 pub(super) fn run(args: &LogsArgs) -> Result<()> {
-    ask_at(args.manager.as_deref(), &args.keys, async |client| {
+    args.manager.ask(async |client| {
         let mut reader = Reader { job: args.job, worker: args.worker, from: 0, attempt: 0 };
         match args.follow {
             true => reader.follow(client).await,

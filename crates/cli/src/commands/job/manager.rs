@@ -15,7 +15,7 @@ use tributary_api::placement::v1::job::State;
 use tributary_api::placement::v1::placement_manager_client::PlacementManagerClient;
 use tributary_cluster::model::Profiles;
 
-use super::{CancelArgs, ListArgs, PlacedArgs, ServerArgs, SubmitArgs, WatchArgs};
+use super::{CancelArgs, ListArgs, ManagerArgs, PlacedArgs, ServerArgs, SubmitArgs, WatchArgs};
 use tributary_run::report;
 
 /// Maximum length of an answer: a list of about 100 000 jobs.
@@ -32,8 +32,15 @@ fn ask<T>(server: &ServerArgs, question: impl AsyncFnOnce(&mut Client) -> Result
     ask_at(server.manager.as_deref(), &server.keys, question)
 }
 
+impl ManagerArgs {
+    /// Sends a request to this manager.
+    pub(crate) fn ask<T>(&self, question: impl AsyncFnOnce(&mut Client) -> Result<T>) -> Result<T> {
+        ask_at(self.manager.as_deref(), &self.keys, question)
+    }
+}
+
 /// Sends a request to the manager at an address, or at the usual one of this host.
-pub(crate) fn ask_at<T>(
+fn ask_at<T>(
     manager: Option<&str>,
     keys: &KeyArgs,
     question: impl AsyncFnOnce(&mut Client) -> Result<T>,

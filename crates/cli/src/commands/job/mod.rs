@@ -62,6 +62,16 @@ struct ServerArgs {
     keys: KeyArgs,
 }
 
+/// The placement manager that is asked.
+#[derive(Debug, Args)]
+pub(crate) struct ManagerArgs {
+    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
+    #[arg(long, value_name = "ADDR")]
+    manager: Option<String>,
+    #[command(flatten)]
+    keys: KeyArgs,
+}
+
 fn update(text: &str) -> Result<Duration, String> {
     let update = tributary_base::document::duration(text)
         .filter(|time| *time <= tributary_model::LONGEST_PAUSE);
@@ -200,11 +210,8 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
-    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
-    #[arg(long, value_name = "ADDR")]
-    manager: Option<String>,
     #[command(flatten)]
-    keys: KeyArgs,
+    manager: ManagerArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -214,11 +221,8 @@ pub(crate) struct ShowArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
-    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
-    #[arg(long, value_name = "ADDR")]
-    manager: Option<String>,
     #[command(flatten)]
-    keys: KeyArgs,
+    manager: ManagerArgs,
     /// Index of the worker.
     #[arg(long, value_name = "N", default_value_t = 0)]
     worker: u32,

@@ -7,13 +7,13 @@ use tributary_base::printable;
 use tributary_run::report;
 
 use super::ShowArgs;
-use super::manager::{ask_at, ended, job_json, number, places, refused, word};
+use super::manager::{ended, job_json, number, places, refused, word};
 
 /// # Errors
 /// One line that describes the problem.
 pub(super) fn run(args: &ShowArgs) -> Result<()> {
     let request = v1::WatchRequest { job_id: args.job, history: true };
-    let job = ask_at(args.manager.as_deref(), &args.keys, async |client| {
+    let job = args.manager.ask(async |client| {
         let mut states = client.watch(request).await.map_err(refused)?.into_inner();
         let first = states.message().await.map_err(refused)?;
         first.and_then(|first| first.job).context("the manager ended")

@@ -2,22 +2,19 @@
 
 use anyhow::Result;
 use clap::Args;
-use tributary_access::args::KeyArgs;
 use tributary_api::placement::v1;
 use tributary_api::placement::v1::job::State;
 use tributary_run::report;
 
-use crate::commands::job::manager::{ask_at, job_json, refused, word};
+use crate::commands::job::ManagerArgs;
+use crate::commands::job::manager::{job_json, refused, word};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// The job's number.
     job: u32,
-    /// Address of the placement manager: HOST:PORT or unix:PATH. Default: where it listens on this host.
-    #[arg(long, value_name = "ADDR")]
-    manager: Option<String>,
     #[command(flatten)]
-    keys: KeyArgs,
+    manager: ManagerArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -27,9 +24,9 @@ pub(crate) struct ExplainArgs {
 /// One line that describes the problem.
 pub(crate) fn run(args: &ExplainArgs) -> Result<()> {
     let request = v1::ExplainRequest { job_id: args.job };
-    let explained = ask_at(args.manager.as_deref(), &args.keys, async |client| {
-        Ok(client.explain(request).await.map_err(refused)?.into_inner())
-    })?;
+    let explained = args
+        .manager
+        .ask(async |client| Ok(client.explain(request).await.map_err(refused)?.into_inner()))?;
     let text = match args.json {
         true => serde_json::to_string_pretty(&json(&explained))?,
         false => text(&explained),

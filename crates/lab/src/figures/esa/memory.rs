@@ -1,8 +1,7 @@
 //! Studies of memory and windows: ESA with our default rules and with the paper's.
 
 use crate::studies::training::Setup;
-use tributary_protocol::rtt::RttConfig;
-use tributary_protocol::{Addressing, Recovery};
+use tributary_protocol::Addressing;
 
 use super::measured::Quantity;
 use super::series::{
@@ -19,12 +18,6 @@ const WINDOWS: [u32; 3] = [256, 1_024, 4_096];
 
 fn megabytes(kilobytes: u32) -> String {
     format!("{} MB", f64::from(kilobytes) / 1e3)
-}
-
-/// Our default rules instead of the paper's.
-fn by_default(setup: Setup) -> Setup {
-    let timeouts = RttConfig::default();
-    Setup { recovery: Recovery::Rack, addressing: Addressing::Default, timeouts, ..setup }
 }
 
 /// Jobs of eight workers that train models of a quarter of their size.
@@ -95,7 +88,7 @@ pub(super) fn memory(effort: Effort) -> Study {
         "memory",
         "Memory and windows, with our default rules",
         &panels,
-        by_default,
+        Setup::with_default_rules,
         "Our default rules go beyond the paper, for all protocols: recovery by RACK, its timeouts, addresses that \
          hardly collide, and for ESA what “memory-parts” lists.",
     )
@@ -132,7 +125,7 @@ pub(super) fn memory_parts(effort: Effort) -> Study {
     let series = [ESA];
     let of = |(memory, slots): (u32, u32)| {
         let setup = |change: fn(&mut Setup), _: Series| {
-            let mut setup = by_default(small(effort, MIXES[0], 8));
+            let mut setup = small(effort, MIXES[0], 8).with_default_rules();
             setup.memory = u64::from(memory) * 1000;
             setup.slots = slots;
             change(&mut setup);

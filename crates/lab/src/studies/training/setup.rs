@@ -178,6 +178,13 @@ impl Setup {
         }
     }
 
+    /// The same with our default rules instead of the paper's.
+    #[must_use]
+    pub fn with_default_rules(self) -> Self {
+        let timeouts = RttConfig::default();
+        Self { recovery: Recovery::Rack, addressing: Addressing::Default, timeouts, ..self }
+    }
+
     /// Checks what the other parts do not.
     pub(super) fn check(&self) -> Result<(), Error> {
         let fault = |text: &str| Err(Error::Setup(text.to_owned()));
