@@ -75,7 +75,7 @@ impl Manager {
             let (name, tenant) = (&*record.request.name, record.request.tenant.as_deref());
             tracing::info!(target: DECISIONS, job, name, tenant, packet_id = wire, run = epoch, "the switches serve it");
         }
-        // A manager that was started again hears of all jobs once more, which is no news of the job.
+        // After a restart of the manager, the switches' controller names all jobs again: that is no news.
         let mut is_news = record.history.last().is_some_and(|last| last.what == NOT_SERVED);
         if let Phase::Running(run) = &mut record.phase
             && run.epoch.is_none()
