@@ -35,8 +35,10 @@ pub(crate) enum Command {
         \x20 tributary-lab bench allreduce --quick\n\
         \x20 tributary-lab bench loss --fabric memory --json-out loss.json")]
     Bench(Box<bench::Args>),
-    /// Run the jobs of a file in network namespaces while parts fail at random, and check every sum.
-    #[command(after_help = "Example:\n  tributary-lab chaos examples/chaos/units.toml --minutes 1")]
+    /// Run the jobs of a file in network namespaces while parts fail, and check every sum.
+    #[command(after_help = "Examples:\n\
+        \x20 tributary-lab chaos examples/chaos/units.toml --in-turn\n\
+        \x20 tributary-lab chaos examples/chaos/esa.toml --minutes 10")]
     Chaos(ChaosArgs),
     /// Run jobs one after the other in network namespaces, for hours, and check that memory, descriptors,
     /// threads and table entries stay flat.
@@ -74,11 +76,15 @@ pub(crate) struct ChaosArgs {
     /// Seed of the schedule of failures, and of all values.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Time between two failures, on average, in milliseconds.
+    /// Let each part fail once instead, one after the other, and show how long jobs take to get over each.
+    #[arg(long, conflicts_with = "minutes")]
+    pub(crate) in_turn: bool,
+    /// Time between two failures, on average, in milliseconds. In turn: from when jobs have got over one.
     #[arg(long, value_name = "MS", default_value_t = 2_000,
         value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     pub(crate) every: u64,
     /// Leave the jobs to a client, which admits them, lets iterations begin, moves, paces and releases them at random.
+    /// Around a cross-connect, one always does.
     #[arg(long)]
     pub(crate) clients: bool,
 }

@@ -113,6 +113,8 @@ pub(crate) struct Allocation<'a> {
     before: &'a Circuits,
     fixed: bool,
     take: Take,
+    /// Whether jobs get no more than their pace.
+    paced: bool,
     /// By job: its way. That of a job which has begun must not change.
     pub(crate) ways: Vec<usize>,
     /// By job: its rate in this slot.
@@ -158,6 +160,7 @@ impl<'a> Allocation<'a> {
             before,
             fixed,
             take,
+            paced: true,
             ways: ways.to_vec(),
             rates: vec![0.0; jobs.len()],
             inc: network.units.iter().map(|unit| unit.inc).collect(),
@@ -174,7 +177,7 @@ impl<'a> Allocation<'a> {
             if let Some(unit) = jobs[job].ways[ways[job]].inc {
                 slot.inc[unit.0] -= 1;
             }
-            let least = transfer.rate.min(slot.shape(job).step).min(slot.enough(job));
+            let least = transfer.rate.min(slot.shape(job).step).min(slot.enough(job)).min(jobs[job].pace);
             let kept = slot.raise(job, least);
             debug_assert!(kept, "it fitted in the slot before");
         }
@@ -257,18 +260,18 @@ impl<'a> Allocation<'a> {
     ///
     /// Algorithm 2 repeats steps until no bandwidth is left. More than a transfer needs carries
     /// nothing (the maximum in eq. 10) and takes circuits from others, so [`Take::Enough`] stops
-    /// there, and the last step is smaller.
+    /// there, and the last step is smaller. So it is at the job's pace.
     pub(crate) fn step(&self, job: usize) -> Option<f64> {
-        let step = self.shape(job).step;
-        match self.take {
-            _ if self.blocked[job] || !self.can_send(job) => None,
-            Take::All => Some(step),
-            Take::Enough => {
-                let enough = self.enough(job);
-                let missing = enough - self.rates[job];
-                (missing > ROUNDING * enough).then_some(missing.min(step))
-            }
+        if self.blocked[job] || !self.can_send(job) {
+            return None;
         }
+        let pace = if self.paced { self.jobs[job].pace } else { f64::INFINITY };
+        let most = match self.take {
+            Take::All => pace,
+            Take::Enough => self.enough(job).min(pace),
+        };
+        let rate = self.rates[job];
+        (rate < most * (1.0 - ROUNDING)).then(|| (most - rate).min(self.shape(job).step))
     }
 
     /// Seconds from now to the end of the job's iteration if it keeps this rate.
@@ -308,6 +311,18 @@ impl<'a> Allocation<'a> {
             self.rates[job] += by;
         }
         fits
+    }
+
+    /// Gives jobs what others have left, beyond their pace: they may have become faster.
+    pub(crate) fn outpace(&mut self) {
+        self.paced = false;
+        for &job in self.active {
+            if self.rates[job] > 0.0 && self.jobs[job].pace.is_finite() {
+                while let Some(step) = self.step(job)
+                    && self.raise(job, step)
+                {}
+            }
+        }
     }
 
     fn fits(&mut self, shape: &Shape, by: f64) -> bool {

@@ -414,7 +414,7 @@ mod tests {
             load: vec![workers; 3],
             update: 0.0,
         };
-        Job { id, arrival, bits, ways: vec![plain, aggregated] }
+        Job { id, arrival, bits, pace: f64::INFINITY, ways: vec![plain, aggregated] }
     }
 
     fn circuits(pairs: &[(usize, usize, u32)]) -> Circuits {

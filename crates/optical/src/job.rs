@@ -41,6 +41,9 @@ pub struct Job {
     /// Bits of a flow of weight 1: the data of one worker in an iteration. Without data, the job sends in no slot,
     /// and only its update follows its arrival.
     pub bits: f64,
+    /// The rate of a flow of weight 1, in bits per second, up to which it competes with other jobs. What they leave is for
+    /// jobs whose workers may not keep up. Infinite in schedules that are made in advance.
+    pub pace: f64,
     /// The ways to carry it out. The first one does not aggregate in a switch.
     pub ways: Vec<Way>,
 }
@@ -88,7 +91,7 @@ impl Job {
         let with_workers = (0..workers.len()).filter(|&unit| workers[unit] > 0).map(UnitId);
         let ways = std::iter::once(None).chain(with_workers.map(Some));
         let ways = ways.map(|inc| training_way(workers, server, update, inc)).collect();
-        Ok(Self { id, arrival, bits, ways })
+        Ok(Self { id, arrival, bits, pace: f64::INFINITY, ways })
     }
 
     /// A coflow: the flows of a shuffle, which advance together and have no update.
@@ -131,7 +134,8 @@ impl Job {
             load[flow.from.0] += flow.weight;
             load[flow.to.0] += flow.weight;
         }
-        Ok(Self { id, arrival, bits, ways: vec![Way { inc: None, flows, load, update: 0.0 }] })
+        let ways = vec![Way { inc: None, flows, load, update: 0.0 }];
+        Ok(Self { id, arrival, bits, pace: f64::INFINITY, ways })
     }
 
     /// The job without the ways that aggregate only some of its workers' gradients in a switch.

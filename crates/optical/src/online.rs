@@ -82,6 +82,7 @@ pub(crate) fn decide(
     let mut slot =
         Allocation::new(network, jobs, &shapes, &active, &transfers, before, &ways, freedom);
     fill(&mut slot);
+    slot.outpace();
     let circuits = slot.circuits();
     let Allocation { ways, rates, .. } = slot;
     Ok(Decision { ways, slot: Slot { circuits, rates } })

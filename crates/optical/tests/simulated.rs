@@ -245,6 +245,34 @@ fn the_switch_of_one_unit_adds_for_a_job_over_several() {
     assert!(with.time < without.time, "{:?} against {:?}", with.time, without.time);
 }
 
+/// How long jobs take that share a circuit, first come, first served. The worker of the first one has a slow link.
+fn behind_a_slow_worker(jobs: &[&str]) -> Vec<Duration> {
+    let jobs = jobs.iter().map(|worker| {
+        format!("[[job]]\nworkers = [\"{worker}\"]\nps = \"ps2\"\naggregation = \"server\"\n")
+    });
+    let file = format!(
+        "{FOUR_UNITS}scheduler = \"noINC-FCFS\"\n{}\
+         [[topology.link]]\nbetween = [\"w1\", \"unit1\"]\nrate = \"50Mb/s\"\n",
+        jobs.collect::<String>()
+    );
+    let scenario = scenario(&file);
+    let inputs = inputs(&scenario, 10, 100_000);
+    let (outcome, reports) = simulate_whole(&scenario, &inputs);
+    let late: Vec<_> = reports.iter().flat_map(|report| &report.late).collect();
+    let slow = scenario.jobs[0].id;
+    assert!(late.len() >= 5 && late.iter().all(|(job, _)| *job == slow), "{late:?}");
+    outcome.times
+}
+
+#[test]
+fn a_slow_worker_delays_only_its_job() {
+    let alone = behind_a_slow_worker(&["w1"]);
+    let [slow, other] = behind_a_slow_worker(&["w1", "w2"])[..] else { panic!("two jobs") };
+    // An iteration of the first takes nine slots, and one of the other one slot or two.
+    assert!(other < slow / 2, "{other:?} beside {slow:?}");
+    assert!(slow < alone[0].mul_f64(1.05), "{slow:?}, alone {:?}", alone[0]);
+}
+
 /// What a circuit carries, in kilobits of values per second: 256 of 350 bytes of a frame, and of what lies between two.
 const CIRCUIT: u64 = 100_000 * 256 / 350;
 

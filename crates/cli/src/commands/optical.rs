@@ -95,6 +95,7 @@ pub(crate) fn run(command: &OpticalCommand, metrics: &Metrics) -> Result<()> {
     if !scenario.network.protocol.can_move() {
         bail!("jobs that wait at their parameter servers are of p4inc; set protocol = \"p4inc\"");
     }
+    super::controller::needs_journal(&scenario, args.journal.as_deref())?;
     if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }
@@ -253,6 +254,12 @@ fn tell(report: &SlotReport, topology: &Topology) {
     for (job, number) in &report.started {
         let rate = report.rates.get(job).map_or(0.0, |rate| rate.get() as f64 / 1e6);
         tributary_base::say!("{at:9.3} s  job {job}: iteration {number}, {rate:.1} Mb/s");
+    }
+    for (job, rate) in &report.late {
+        let rate = rate.get() as f64 / 1e6;
+        tributary_base::say!(
+            "{at:9.3} s  job {job}: late; its slowest worker keeps up with {rate:.1} Mb/s, and more is for other jobs first"
+        );
     }
     for problem in &report.problems {
         tracing::warn!("{problem}");

@@ -16,6 +16,7 @@ pub(crate) struct Numbers {
     moved: u64,
     done: u64,
     late: u64,
+    late_iterations: u64,
     impossible: u64,
     problems: u64,
 }
@@ -32,6 +33,7 @@ impl Tally {
             numbers.new_circuits += report.new_circuits as u64;
             numbers.started += report.started.len() as u64;
             numbers.moved += report.moved.len() as u64;
+            numbers.late_iterations += report.late.len() as u64;
             numbers.problems += report.problems.len() as u64;
             for (_, end) in &report.released {
                 *match end {
@@ -60,7 +62,7 @@ type Counter = (&'static str, &'static str, fn(&Numbers) -> u64);
 impl Source for Slots {
     fn write(&self, page: &mut Page<'_>) -> fmt::Result {
         let all = self.0.read();
-        let counters: [Counter; 5] = [
+        let counters: [Counter; 6] = [
             ("tributary_optical_slots_total", "Slots of the control loop", |it| it.slots),
             ("tributary_optical_new_circuits_total", "Circuits that were set up", |it| {
                 it.new_circuits
@@ -68,6 +70,11 @@ impl Source for Slots {
             ("tributary_optical_iterations_started_total", "Iterations that were started", |it| {
                 it.started
             }),
+            (
+                "tributary_optical_late_iterations_total",
+                "Iterations that took a slot longer than their job's rate allowed",
+                |it| it.late_iterations,
+            ),
             (
                 "tributary_optical_moves_total",
                 "Moves of jobs between parameter server and network",

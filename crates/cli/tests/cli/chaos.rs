@@ -124,15 +124,32 @@ fn jobs_of_the_control_loop_are_disturbed() {
         return;
     }
     let args = ["lab", "chaos", "examples/chaos/units.toml", "--minutes", "0.4", "--every", "900"];
-    let line = fail(&args);
-    assert!(line.contains("add --clients"), "{line}");
-    let args = [&args[..], &["--seed", "1", "--clients"]].concat();
     let output = tributary(&args).output().unwrap();
     let (report, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{errors}\n{report}");
     assert!(count(&report, "sums compared") > 20, "{report}");
     assert!(count(&report, "admissions with a demand") > 0, "{report}");
     assert!(errors.contains("the cross-connect: killed"), "{errors}");
+    assert_eq!(count(&report, "wrong"), 0, "{report}");
+}
+
+/// Each part of three units fails once.
+#[test]
+fn jobs_get_over_each_part_in_turn() {
+    if !namespaces() {
+        return;
+    }
+    let args = ["lab", "chaos", "examples/chaos/units.toml", "--in-turn", "--every", "100"];
+    let output = tributary(&args).output().unwrap();
+    let (report, errors) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{errors}\n{report}");
+    let failures = ["unit1", "unit2", "unit3"].map(|unit| format!("switch {unit} "));
+    let others = ["the controller", "the cross-connect", "server ps1", "server ps2"].map(String::from);
+    let workers = ["worker 0 of job near", "worker 1 of job near", "worker 2 of job far"].map(String::from);
+    for part in failures.iter().chain(&others).chain(&workers) {
+        assert_eq!(report.matches(&format!("│ {part}")).count(), 1, "{part}: {report}");
+    }
+    assert!(report.matches(" cut ").count() > 5, "{report}");
     assert_eq!(count(&report, "wrong"), 0, "{report}");
 }
 
@@ -167,6 +184,9 @@ fn jobs_whose_sums_prove_nothing_are_refused() {
     let file = JobFile::new("[[job]]\nworkload = { kind = \"digits\" }\n");
     let line = fail(&["lab", "chaos", &file.name()]);
     assert!(line.contains("give it a workload of kind \"random\""), "{line}");
+    let file = JobFile::new("[[job]]\non_death = \"wait\"\n");
+    let line = fail(&["lab", "chaos", &file.name()]);
+    assert!(line.contains("set on_death = \"continue\""), "{line}");
     let line = fail(&["lab", "chaos", "/nonexistent.toml"]);
     assert!(
         line.contains("/nonexistent.toml") || line.contains("cannot find the job file"),

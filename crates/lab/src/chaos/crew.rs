@@ -72,6 +72,11 @@ impl Crew {
         self.run
     }
 
+    /// Whether a worker has ever reported a round.
+    pub(crate) fn has_summed(&self) -> bool {
+        self.run > 0 || self.rounds > 0
+    }
+
     /// Workers that are to be started now. They are taken for started.
     pub(crate) fn start(&mut self, now: Instant) -> Vec<usize> {
         let is_due = |seat: &Seat| matches!(seat, Seat::Due(at) if *at <= now);

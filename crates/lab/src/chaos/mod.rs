@@ -34,13 +34,16 @@ use anyhow::Result;
 pub struct Options {
     /// The job file.
     pub job_file: PathBuf,
-    /// For how long parts fail.
+    /// For how long parts fail at random.
     pub length: Duration,
-    /// How often, on average.
+    /// How often, on average; in turn, the time from one that jobs have got over to the next.
     pub every: Duration,
+    /// Whether each part fails once instead, in turn.
+    pub in_turn: bool,
     /// The seed of the schedule and of all values.
     pub seed: u64,
-    /// Whether a client admits the jobs, lets their iterations begin, moves, paces and releases them.
+    /// Whether a client admits the jobs, lets their iterations begin, moves, paces and releases them. One always does
+    /// around a cross-connect.
     pub clients: bool,
 }
 
@@ -51,6 +54,8 @@ pub struct Options {
 /// part that panics; an interruption. Everything is cleaned up then.
 pub fn run(options: &Options, stop: &AtomicBool, tell: &mut dyn FnMut(&str)) -> Result<String> {
     let scenario = site::scenario(options)?;
+    let clients = options.clients || scenario.orchestration.is_some();
+    let options = &Options { clients, ..options.clone() };
     // This must happen before there is a second thread.
     tributary_run::testbed::enter_user_namespace_if_needed()?;
     let site = site::Site::build(options, scenario)?;

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use comfy_table::Table;
 use tributary_base::counted;
 use tributary_run::report::table;
 
 use crate::chaos::clients::Counts;
 use crate::chaos::schedule::{Deed, Fault, Kind};
-use crate::chaos::wounds::Wounds;
+use crate::chaos::wounds::{Healed, Wounds};
 
 /// The counts of a run.
 #[derive(Debug, Default)]
@@ -102,33 +103,30 @@ impl Tally {
         )
     }
 
-    /// The table at the end, for the kinds of parts that there are.
-    pub(crate) fn text(
-        &self,
-        elapsed: Duration,
-        seed: u64,
-        kinds: &[Kind],
-        wounds: &Wounds,
-    ) -> String {
+    /// The table at the end, for these kinds of parts.
+    pub(crate) fn by_kind(&self, kinds: &[Kind], wounds: &Wounds) -> Table {
         let mut rows =
             table(&["part", "killed", "stopped", "cut", "got over", "median", "longest"]);
         for &kind in kinds {
             let of = |counts: &BTreeMap<Kind, u64>| counts.get(&kind).copied().unwrap_or(0);
             let cuts = if kind == Kind::Link { self.cuts } else { 0 };
             let times = wounds.times(kind);
-            let seconds = |time: Option<&Duration>| {
-                time.map_or("–".to_owned(), |time| format!("{:.2} s", time.as_secs_f64()))
-            };
+            let time = |time: Option<&Duration>| time.map_or("–".to_owned(), |time| seconds(*time));
             rows.add_row([
                 kind.to_string(),
                 of(&self.kills).to_string(),
                 of(&self.stops).to_string(),
                 cuts.to_string(),
                 times.len().to_string(),
-                seconds(times.get(times.len() / 2)),
-                seconds(times.last()),
+                time(times.get(times.len() / 2)),
+                time(times.last()),
             ]);
         }
+        rows
+    }
+
+    /// The counts below the table.
+    pub(crate) fn text(&self, elapsed: Duration, seed: u64) -> String {
         let reasons = self.reasons.iter().map(|(reason, count)| format!("{reason}: {count}"));
         let reasons = reasons.collect::<Vec<_>>().join("; ");
         let clients = self
@@ -140,7 +138,7 @@ impl Tally {
             reasons => format!("\nworkers ended because {reasons}"),
         };
         format!(
-            "{rows}\nseed {seed}, {:.0} s; {} runs complete, {} ended early{}\n{} sums compared ({} values), {} \
+            "seed {seed}, {:.0} s; {} runs complete, {} ended early{}\n{} sums compared ({} values), {} \
              wrong{clients}{reasons}",
             elapsed.as_secs_f64(),
             self.complete,
@@ -154,4 +152,18 @@ impl Tally {
             self.wrong
         )
     }
+}
+
+/// A row for each failure that jobs have got over.
+pub(crate) fn in_turn(wounds: &Wounds) -> Table {
+    let mut rows = table(&["part", "failure", "part is back", "jobs sum again"]);
+    for Healed { kind, name, back, after } in wounds.healed() {
+        let failure = if *kind == Kind::Link { "cut" } else { "killed" };
+        rows.add_row([name.clone(), failure.to_owned(), seconds(*back), seconds(*after)]);
+    }
+    rows
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.2} s", time.as_secs_f64())
 }

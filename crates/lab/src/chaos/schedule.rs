@@ -1,8 +1,10 @@
 //! Which part fails when and how: drawn from a seed before anything runs, so that a failing seed has the same
 //! schedule again.
 
+use std::collections::VecDeque;
 use std::fmt;
-use std::time::Duration;
+use std::iter::Peekable;
+use std::time::{Duration, Instant};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -12,6 +14,9 @@ const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Longest time for which a part that was killed stays away.
 const LONGEST_AWAY: Duration = Duration::from_secs(1);
+
+/// How long a part stays away that fails in turn.
+const AWAY: Duration = Duration::from_millis(500);
 
 /// Of the failures of processes, so many in 100 are stops; the others are kills.
 const STOPS: u32 = 25;
@@ -138,9 +143,105 @@ impl Iterator for Schedule {
     }
 }
 
+/// What fails until when.
+#[derive(Debug)]
+pub enum Failures {
+    /// A schedule, for so long.
+    Random(Peekable<Schedule>, Duration),
+    /// Each part once, when jobs have got over the failure before for so long.
+    InTurn {
+        /// The rest, in order.
+        rest: VecDeque<(Kind, usize)>,
+        /// The time between two.
+        pause: Duration,
+        /// Since when jobs have got over everything.
+        calm: Option<Instant>,
+    },
+}
+
+impl Failures {
+    /// All parts in turn: kind after kind. There are so many of each.
+    #[must_use]
+    pub fn in_turn(parts: impl Fn(Kind) -> usize, pause: Duration) -> Self {
+        let of = |kind| (0..parts(kind)).map(move |which| (kind, which));
+        Self::InTurn { rest: Kind::ALL.into_iter().flat_map(of).collect(), pause, calm: None }
+    }
+
+    /// What is due now, `elapsed` after the start; `open` failures are not over yet, or jobs have not begun.
+    pub fn due(&mut self, elapsed: Duration, open: usize, now: Instant) -> Option<Fault> {
+        match self {
+            Self::Random(schedule, length) => {
+                schedule.next_if(|fault| fault.at <= elapsed && elapsed < *length)
+            }
+            Self::InTurn { rest, pause, calm } => {
+                if open > 0 {
+                    *calm = None;
+                    return None;
+                }
+                if now < *calm.get_or_insert(now) + *pause {
+                    return None;
+                }
+                let (kind, which) = rest.pop_front()?;
+                let deed = if kind == Kind::Link { Deed::Cut(AWAY) } else { Deed::Kill(AWAY) };
+                Some(Fault { at: elapsed, kind, which, deed })
+            }
+        }
+    }
+
+    /// The part of this failure was away already. In turn, it fails later.
+    pub fn missed(&mut self, fault: &Fault) {
+        if let Self::InTurn { rest, .. } = self {
+            rest.push_back((fault.kind, fault.which));
+        }
+    }
+
+    /// Whether nothing will fail any more.
+    #[must_use]
+    pub fn are_over(&self, elapsed: Duration) -> bool {
+        match self {
+            Self::Random(_, length) => elapsed >= *length,
+            Self::InTurn { rest, .. } => rest.is_empty(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_turn_each_part_fails_once_after_the_one_before_is_over() {
+        let parts = |kind| match kind {
+            Kind::Switch => 2,
+            Kind::Controller | Kind::Link => 1,
+            _ => 0,
+        };
+        let mut failures = Failures::in_turn(parts, Duration::from_secs(1));
+        let start = Instant::now();
+        let mut seen = Vec::new();
+        let mut open = 0;
+        for second in 0..20 {
+            let elapsed = Duration::from_secs(second);
+            match failures.due(elapsed, open, start + elapsed) {
+                // The first switch is away when it is to fail.
+                Some(fault) if (fault.kind, fault.which) == (Kind::Switch, 0) && second < 5 => {
+                    failures.missed(&fault);
+                }
+                Some(fault) => {
+                    seen.push((second, fault.kind, fault.which));
+                    assert_eq!(fault.kind == Kind::Link, matches!(fault.deed, Deed::Cut(_)));
+                    open = 1;
+                }
+                None if open == 1 => open = 0,
+                None => {}
+            }
+        }
+        assert!(failures.are_over(Duration::ZERO));
+        let parts: Vec<_> = seen.iter().map(|(_, kind, which)| (*kind, *which)).collect();
+        let expected = [(Kind::Switch, 1), (Kind::Controller, 0), (Kind::Link, 0), (Kind::Switch, 0)];
+        assert_eq!(parts, expected);
+        assert!(seen.windows(2).all(|pair| pair[1].0 > pair[0].0 + 1), "a pause: {seen:?}");
+    }
 
     fn schedule(seed: u64) -> Schedule {
         let parts = |kind| match kind {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
-use tributary_model::{Duty, End, JobSpec, Scenario, SwitchId, Workload};
+use tributary_model::{Duty, End, JobSpec, OnDeath, Scenario, SwitchId, Workload};
 use tributary_netio::device::Kind as Io;
 use tributary_run::fabric::CROSS_CONNECT;
 use tributary_run::testbed::{LinkEnd, Testbed};
@@ -58,11 +58,6 @@ pub(crate) struct Site {
 /// If it is invalid, or its jobs cannot be disturbed.
 pub(crate) fn scenario(options: &Options) -> Result<Scenario> {
     let scenario = tributary_model::jobfile::load_with_seed(&options.job_file, Some(options.seed))?;
-    if scenario.orchestration.is_some() && !options.clients {
-        bail!(
-            "clients admit the jobs of units around a cross-connect, with their demands; add --clients"
-        );
-    }
     if scenario.orchestration.is_some() && !scenario.network.protocol.can_move() {
         bail!("the control loop of a cross-connect has jobs of p4inc; set protocol = \"p4inc\"");
     }
@@ -74,6 +69,13 @@ pub(crate) fn scenario(options: &Options) -> Result<Scenario> {
                 job.name
             );
         }
+    }
+    if let Some((_, job)) = scenario.whole_jobs().find(|(_, job)| job.on_death == OnDeath::Wait) {
+        bail!(
+            "job {}: a worker that dies comes back with the next run, and on_death = \"wait\" waits for it in this one; \
+             set on_death = \"continue\"",
+            job.name
+        );
     }
     tributary_run::fabric::one_process_per_host(&scenario)?;
     Ok(scenario)
@@ -182,12 +184,13 @@ impl Site {
         command
     }
 
-    /// A controller without a journal, which removes all that an earlier one has left behind.
+    /// A controller that knows of no jobs, and so removes all that an earlier one has left behind.
     pub(crate) fn cleaner(&self) -> Command {
         let mut command = Command::new(&self.program);
         self.controller(&mut command);
         if self.scenario.orchestration.is_some() {
             command.arg("--listen").arg(self.socket("cleaner"));
+            command.arg("--journal").arg(self.path("cleaner.redb"));
         }
         command
     }

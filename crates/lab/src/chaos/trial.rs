@@ -1,7 +1,6 @@
 //! The loop: starts parts, lets them fail, and listens to workers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::iter::Peekable;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +18,7 @@ use crate::chaos::Options;
 use crate::chaos::clients::Clients;
 use crate::chaos::crew::{Crew, End, Outcome, PAUSE};
 use crate::chaos::report::{self, Tally};
-use crate::chaos::schedule::{Deed, Fault, Kind, Schedule};
+use crate::chaos::schedule::{Deed, Failures, Fault, Kind, Schedule};
 use crate::chaos::site::{Role, Site};
 use crate::chaos::wounds::Wounds;
 
@@ -71,7 +70,7 @@ pub(crate) struct Chaos<'a> {
     crews: Vec<Crew>,
     /// The part of each worker of each crew.
     seats: Vec<Vec<usize>>,
-    schedule: Peekable<Schedule>,
+    failures: Failures,
     /// Links that are down, until when, and the failure.
     cut: BTreeMap<usize, (Instant, u64)>,
     wounds: Wounds,
@@ -106,14 +105,19 @@ impl<'a> Chaos<'a> {
             kind => parts.iter().filter(|part| part.role.kind == kind).count(),
         };
         let longest = site.scenario.network.worker_timeout;
-        let schedule = Schedule::new(options.seed, count, options.every, longest).peekable();
+        let Options { seed, every, length, .. } = *options;
+        let failures = if options.in_turn {
+            Failures::in_turn(count, every)
+        } else {
+            Failures::Random(Schedule::new(seed, count, every, longest).peekable(), length)
+        };
         let (lines, inbox) = channel();
         Self {
             site,
             options,
             crews,
             seats,
-            schedule,
+            failures,
             cut: BTreeMap::new(),
             wounds: Wounds::default(),
             tally: Tally::default(),
@@ -137,7 +141,7 @@ impl<'a> Chaos<'a> {
         }
         let mut next_line = self.begin + LINE;
         // Once all is calm, each job sums one more round.
-        let mut calm: Option<u64> = None;
+        let mut calm: Option<(u64, Instant)> = None;
         loop {
             if stop.load(Ordering::Relaxed) {
                 bail!("interrupted");
@@ -146,21 +150,19 @@ impl<'a> Chaos<'a> {
             let now = Instant::now();
             self.elapsed = now - self.begin;
             self.attend(now)?;
-            if self.elapsed < self.options.length {
-                self.fail(now, tell)?;
-            }
+            self.fail(now, tell)?;
             self.check(now)?;
             if now >= next_line {
                 tell(&self.tally.line(self.elapsed, self.wounds.open()));
                 next_line = now + LINE;
             }
-            let over = self.elapsed >= self.options.length && self.wounds.open() == 0;
+            let over = self.failures.are_over(self.elapsed) && self.wounds.open() == 0;
             match calm {
                 _ if !over => {}
-                None => calm = Some(self.tally.complete),
-                Some(complete) if self.tally.complete > complete => return Ok(()),
-                Some(_) => ensure!(
-                    self.elapsed < self.options.length + 2 * RECOVERY,
+                None => calm = Some((self.tally.complete, now)),
+                Some((complete, _)) if self.tally.complete > complete => return Ok(()),
+                Some((_, since)) => ensure!(
+                    now < since + 2 * RECOVERY,
                     "no job has finished a run since parts stopped failing"
                 ),
             }
@@ -337,7 +339,8 @@ impl<'a> Chaos<'a> {
     /// Lets parts fail that are due to.
     fn fail(&mut self, now: Instant, tell: &mut dyn FnMut(&str)) -> Result<()> {
         let at = self.elapsed;
-        while let Some(fault) = self.schedule.next_if(|fault| fault.at <= at) {
+        let waiting = self.crews.iter().filter(|crew| !crew.has_summed()).count();
+        while let Some(fault) = self.failures.due(at, waiting + self.wounds.open(), now) {
             let happened = match fault.kind {
                 Kind::Link => self.cut(&fault, now)?,
                 _ => self.strike(&fault, now),
@@ -347,7 +350,11 @@ impl<'a> Chaos<'a> {
                     self.tally.count(&fault);
                     tell(&format!("{:8.2} s  {name}: {}", at.as_secs_f64(), words(fault.deed)));
                 }
-                None => self.tally.skipped += 1,
+                None => {
+                    self.tally.skipped += 1;
+                    self.failures.missed(&fault);
+                    break;
+                }
             }
         }
         Ok(())
@@ -429,7 +436,7 @@ impl<'a> Chaos<'a> {
         }
     }
 
-    /// A controller without a journal takes over, removes all jobs, and sweeps what they held.
+    /// A controller that knows of no jobs takes over, removes all jobs, and sweeps what they held.
     pub(crate) fn clean(&mut self) -> Result<()> {
         let part = self.parts.first().context("there is a switch")?;
         let cleaner =
@@ -459,8 +466,13 @@ impl<'a> Chaos<'a> {
         let there = |kind: &Kind| {
             *kind == Kind::Link || self.parts.iter().any(|part| part.role.kind == *kind)
         };
-        let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
-        self.tally.text(self.elapsed, self.options.seed, &kinds, &self.wounds)
+        let rows = if self.options.in_turn {
+            report::in_turn(&self.wounds)
+        } else {
+            let kinds: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
+            self.tally.by_kind(&kinds, &self.wounds)
+        };
+        format!("{rows}\n{}", self.tally.text(self.elapsed, self.options.seed))
     }
 }
 

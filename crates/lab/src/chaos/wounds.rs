@@ -3,7 +3,7 @@
 //! A failure is over when every job that it can concern has summed a round that was reported after the part was
 //! back: the worker's own job for a worker, which must report the round itself; all jobs for other parts.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::chaos::schedule::Kind;
@@ -27,7 +27,19 @@ struct Wound {
 pub(crate) struct Wounds {
     open: Vec<(u64, Wound)>,
     next: u64,
-    healed: BTreeMap<Kind, Vec<Duration>>,
+    healed: Vec<Healed>,
+}
+
+/// A failure that jobs have got over.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Healed {
+    pub(crate) kind: Kind,
+    /// The part.
+    pub(crate) name: String,
+    /// Time from the failure until the part was back.
+    pub(crate) back: Duration,
+    /// Time from the failure until all jobs that it concerns had summed something.
+    pub(crate) after: Duration,
 }
 
 impl Wounds {
@@ -63,7 +75,9 @@ impl Wounds {
             }
         }
         for (_, wound) in self.open.extract_if(.., |(_, wound)| wound.jobs.is_empty()) {
-            self.healed.entry(wound.kind).or_default().push(now - wound.at);
+            let Wound { kind, name, at, back, .. } = wound;
+            let back = back.unwrap_or(now) - at;
+            self.healed.push(Healed { kind, name, back, after: now - at });
         }
     }
 
@@ -80,9 +94,15 @@ impl Wounds {
 
     /// How long it took to get over the failures of a kind, in order.
     pub(crate) fn times(&self, kind: Kind) -> Vec<Duration> {
-        let mut times = self.healed.get(&kind).cloned().unwrap_or_default();
+        let of = self.healed.iter().filter(|healed| healed.kind == kind);
+        let mut times: Vec<Duration> = of.map(|healed| healed.after).collect();
         times.sort();
         times
+    }
+
+    /// All failures that jobs have got over, in that order.
+    pub(crate) fn healed(&self) -> &[Healed] {
+        &self.healed
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) fn run(args: &ChaosArgs) -> Result<()> {
         length: Duration::from_secs_f64(60.0 * args.minutes),
         every: Duration::from_millis(args.every),
         seed: args.seed,
+        in_turn: args.in_turn,
         clients: args.clients,
     };
     let stop = stop_flag()?;

@@ -108,7 +108,7 @@ pub(crate) struct FiguresArgs {
     /// Figures: table1; 5 to 12 (6 and 7 together); `batch`: 8 with all jobs at once; `take`: bandwidth that a job may take;
     /// `load`: more data; `reconfiguration` and `update`: their times; `packed`: shuffles in few units;
     /// `sunflow`: one coflow at a time; `growth`: processor time; `search`: a regime in which all claims on
-    /// figure 8 hold; `windows`: TW and FCFS with equal readings; or `all`.
+    /// figure 8 hold; `testbed`: one for figure 7; `windows`: TW and FCFS with equal readings; or `all`.
     #[arg(long = "figure", value_name = "NAME", value_delimiter = ',', default_value = "all",
         value_parser = choice)]
     figures: Vec<Choice>,
@@ -150,6 +150,7 @@ fn choice(name: &str) -> Result<Choice, String> {
         "sunflow" => Which::Sunflow,
         "growth" => Which::Growth,
         "search" => Which::Search,
+        "testbed" => Which::Testbed,
         "windows" => Which::Windows,
         _ => match name.parse() {
             // Both figures show the same runs.
@@ -157,7 +158,7 @@ fn choice(name: &str) -> Result<Choice, String> {
             Ok(number @ (5 | 8..=12)) => Which::Number(number),
             _ => {
                 let names = "table1, 5 to 12, batch, take, load, reconfiguration, update, packed, \
-                             sunflow, growth, search, windows or all";
+                             sunflow, growth, search, testbed, windows or all";
                 return Err(format!("write {names}"));
             }
         },

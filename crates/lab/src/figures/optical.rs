@@ -2,10 +2,12 @@
 
 mod claims;
 mod evidence;
+mod grid;
 mod queues;
 mod search;
 mod sunflow;
 mod table1;
+mod testbed;
 mod throughput;
 mod windows;
 
@@ -49,13 +51,15 @@ pub enum Which {
     Growth,
     /// A regime in which all claims on figure 8 hold.
     Search,
+    /// A regime in which all claims on figure 7 hold.
+    Testbed,
     /// What windows change if FCFS and TW take the same.
     Windows,
 }
 
 impl Which {
     /// All.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Table1,
         Self::Number(5),
         Self::Number(6),
@@ -73,6 +77,7 @@ impl Which {
         Self::Sunflow,
         Self::Growth,
         Self::Search,
+        Self::Testbed,
         Self::Windows,
     ];
 
@@ -138,6 +143,7 @@ enum Work<'a> {
     Throughput,
     Queues(queues::SetUp),
     Search(search::Search),
+    Testbed(testbed::Search),
     Windows(windows::Windows),
 }
 
@@ -149,6 +155,7 @@ impl<'a> Work<'a> {
             Which::Number(5) => vec![Self::Throughput],
             Which::Number(6 | 7) => vec![Self::Queues(queues::SetUp::new(quick))],
             Which::Search => vec![Self::Search(search::Search::new(quick))],
+            Which::Testbed => vec![Self::Testbed(testbed::Search::new(quick))],
             Which::Windows => vec![Self::Windows(windows::Windows::new(quick))],
             which => studies(which, quick, trace).into_iter().map(Self::Study).collect(),
         }
@@ -164,6 +171,7 @@ impl<'a> Work<'a> {
             Self::Throughput => throughput::size(effort),
             Self::Queues(set_up) => set_up.size(seeds),
             Self::Search(search) => search.size(seeds),
+            Self::Testbed(search) => search.size(seeds),
             Self::Windows(windows) => windows.size(seeds),
         }
     }
@@ -189,6 +197,7 @@ impl<'a> Work<'a> {
             Self::Throughput => Ok(throughput::figures(effort, progress, evidence)?),
             Self::Queues(set_up) => set_up.figures(effort, progress, evidence),
             Self::Search(search) => Ok(search.figures(effort, progress, evidence)?),
+            Self::Testbed(search) => search.figures(effort, progress, evidence),
             Self::Windows(windows) => Ok(vec![windows.figure(effort, progress)?]),
         }
     }
@@ -337,7 +346,12 @@ fn studies(which: Which, quick: bool, trace: &[Shuffle]) -> Vec<Study<'_>> {
             four(),
             &[],
         )],
-        Which::Number(_) | Which::Table1 | Which::Sunflow | Which::Search | Which::Windows => {
+        Which::Number(_)
+        | Which::Table1
+        | Which::Sunflow
+        | Which::Search
+        | Which::Testbed
+        | Which::Windows => {
             vec![study(
                 "figure8",
                 "Figure 8: number of training jobs",

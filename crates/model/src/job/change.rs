@@ -114,7 +114,10 @@ impl Job {
         match next.spoken {
             None => self.supersede(),
             // Workers whose streams are broken for the moment may come back.
-            Some(_) => run.inherit(&self.run),
+            Some(spoken) => {
+                run.inherit(&self.run);
+                run.unstuck = self.run.first_lost().is_none() && !spoken.renews;
+            }
         }
         self.run = run;
         self.given_up.clear();

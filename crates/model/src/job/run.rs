@@ -17,6 +17,8 @@ pub(super) struct Run {
     /// The worker that has left after the fewest rounds.
     least_left: Option<(WorkerIndex, u64)>,
     behind: Behind,
+    /// Whether it has begun because no sums came in the run before.
+    pub(super) unstuck: bool,
     /// When workers that have not come back to a controller are taken for dead.
     absence: Option<Time>,
     /// The last notice of its workers.
@@ -86,6 +88,7 @@ impl Run {
             first_lost: None,
             least_left: None,
             behind: Behind::default(),
+            unstuck: false,
             absence: None,
             done: WorkerSet::EMPTY,
             end: served.ended.then(|| Notice::Over("the run of the job has ended".to_owned())),

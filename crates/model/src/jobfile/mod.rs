@@ -156,7 +156,6 @@ fn read(
         Some(optical) => {
             raw.check_re_patching(&document)?;
             raw.refuse_threads()?;
-            raw.refuse_continuations()?;
             Some(orchestration::read(&document, optical.outage)?)
         }
         None => match document.get("orchestrator") {

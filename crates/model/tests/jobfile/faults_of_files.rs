@@ -786,9 +786,4 @@ fn jobs_that_go_on() {
         let line = refused(&format!("{goes_on}{more}"));
         assert!(line.ends_with("`on_death` out") || line.contains("`on_death` out, or"), "{line}");
     }
-    let units = "protocol = \"p4inc\"\n[topology]\nunits = 2\n";
-    assert_eq!(
-        refused(&format!("{units}{goes_on}")),
-        "the control loop around a cross-connect ends a job when a worker dies; leave `on_death` out"
-    );
 }

@@ -57,8 +57,16 @@ fn search(workers: u16, kind: Kind, budget: Budget) -> usize {
     seen.len()
 }
 
-const NONE: Budget =
-    Budget { deaths: 0, starts: 0, crashes: 0, breaks: 0, delays: 0, refusals: 0, requests: 0 };
+const NONE: Budget = Budget {
+    deaths: 0,
+    starts: 0,
+    crashes: 0,
+    breaks: 0,
+    delays: 0,
+    refusals: 0,
+    requests: 0,
+    lapses: 0,
+};
 
 const ALL: [OnDeath; 3] = [OnDeath::End, OnDeath::Continue { least: 1 }, OnDeath::Wait];
 
@@ -157,6 +165,21 @@ fn iterations_while_a_worker_dies_and_a_controller_is_killed() {
 #[test]
 fn iterations_while_changes_fail() {
     each_stepped(2, Budget { deaths: 1, delays: 1, ..NONE });
+}
+
+#[test]
+fn switches_that_lose_their_memory() {
+    each(2, Budget { lapses: 1, ..NONE });
+    each(3, Budget { lapses: 1, ..NONE });
+    each_stepped(2, Budget { lapses: 1, ..NONE });
+    each_of_a_group(2, Budget { lapses: 1, ..NONE });
+}
+
+#[test]
+fn switches_that_lose_their_memory_while_a_worker_dies_or_a_controller_is_killed() {
+    each(2, Budget { lapses: 1, deaths: 1, ..NONE });
+    each(2, Budget { lapses: 1, crashes: 1, ..NONE });
+    each(2, Budget { lapses: 1, delays: 1, ..NONE });
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub(crate) struct Budget {
     pub(crate) refusals: u8,
     /// Moves and releases of clients.
     pub(crate) requests: u8,
+    /// Switches that lose their memory.
+    pub(crate) lapses: u8,
 }
 
 /// A step of the world.
@@ -69,6 +71,8 @@ pub(crate) enum Step {
     Stall(usize),
     Die(usize),
     Break(usize),
+    /// Switches lose what they have added.
+    Lapse,
     Crash,
     Restart,
 }
@@ -237,6 +241,9 @@ impl World {
                 faults.push(step(Answer::Never));
             }
         };
+        if self.budget.lapses > 0 && self.values.values().any(|those| !those.is_empty()) {
+            faults.push(Step::Lapse);
+        }
         if up && self.change.is_some() {
             late(&mut due, &mut faults, Step::Switches);
         }
@@ -492,6 +499,12 @@ impl World {
                 self.inboxes[worker].clear();
                 self.tell(Event::Gone(stream));
             }
+            Step::Lapse => {
+                self.budget.lapses -= 1;
+                self.values.clear();
+                // Those that lack a sum send again.
+                (0..self.members.len()).for_each(|worker| self.contribute(worker));
+            }
             Step::Crash => {
                 self.budget.crashes -= 1;
                 self.job = None;
@@ -720,7 +733,8 @@ impl World {
             (Notice::Refused(_), Member::In(_)) => {
                 self.end(worker, Member::Out);
             }
-            (Notice::Over(_), Member::In(part)) => {
+            (Notice::Over(reason), Member::In(part)) => {
+                assert!(!reason.contains("no results come"), "a run more is enough");
                 let sums = part.sums.clone();
                 match sums.are_all() {
                     true => self.finish(worker, sums),

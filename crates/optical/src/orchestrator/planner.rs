@@ -26,6 +26,13 @@ const STEP: f64 = 10e9;
 /// that was late.
 const REST: f64 = 0.25;
 
+/// The rate up to which a job competes whose iterations are late, as a multiple of what its slowest worker has kept up
+/// with: enough to see that it has become faster.
+const MARGIN: f64 = 1.25;
+
+/// By how much that grows with each iteration that is not late any more.
+const GROWTH: f64 = 2.0;
+
 /// A job, as far as the planner must know it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct JobState {
@@ -113,6 +120,9 @@ pub struct Plan {
     pub rates: Vec<(JobId, Rate)>,
     /// Iterations to start, each with its number and its job's rate.
     pub starts: Vec<(JobId, u64, Rate)>,
+    /// Running jobs that are seen to be late, with the rate that their slowest worker has kept up with. More is for
+    /// others first.
+    pub late: Vec<(JobId, Rate)>,
 }
 
 /// An iteration that runs.
@@ -121,8 +131,30 @@ struct Flight {
     number: u64,
     since: Duration,
     begun: Begun,
-    /// When `left` was estimated.
+    /// When `begun` was estimated.
     at: Duration,
+    /// What was to be sent until then.
+    sent: f64,
+    /// Whether everything was to be sent a slot before.
+    late: bool,
+}
+
+impl Flight {
+    fn new(number: u64, since: Duration, begun: Begun) -> Self {
+        Self { number, since, begun, at: since, sent: 0.0, late: false }
+    }
+
+    /// Estimates what is left of an iteration with so much data at this time. Returns whether it is seen to be late.
+    ///
+    /// A transfer that ends with its slot is heard of in the next one, so only a whole slot more is late.
+    fn advance(&mut self, all: f64, now: Duration) -> bool {
+        let late = !self.late && self.sent >= all;
+        self.sent += self.begun.rate * (now - self.at).as_secs_f64();
+        self.begun.left = (all - self.sent).max(REST * all);
+        self.at = now;
+        self.late |= late;
+        late
+    }
 }
 
 /// The scheduler of a network, and what it has given to jobs.
@@ -137,6 +169,8 @@ pub struct Planner {
     partial_inc: bool,
     limit: Duration,
     flights: BTreeMap<JobId, Flight>,
+    /// The rates up to which jobs with a straggler compete with others.
+    paces: BTreeMap<JobId, f64>,
     /// Jobs between two iterations that cannot begin the next one, until then.
     updating: BTreeMap<JobId, Duration>,
     /// Places that had no room for a job when it was moved there, until then.
@@ -176,6 +210,7 @@ impl Planner {
             partial_inc: settings.partial_inc,
             limit: settings.iteration_timeout,
             flights: BTreeMap::new(),
+            paces: BTreeMap::new(),
             updating: BTreeMap::new(),
             no_room: BTreeMap::new(),
             arrivals: Vec::new(),
@@ -238,7 +273,7 @@ impl Planner {
             if !job.running && self.updating.get(&id).is_some_and(|until| now < *until) {
                 continue;
             }
-            let flight = self.flight(now, job);
+            let flight = self.flight(now, job, &mut plan);
             if let Some(Flight { since, number, .. }) = flight
                 && now - since > self.limit
             {
@@ -282,7 +317,7 @@ impl Planner {
             }
             let number = job.iteration + 1;
             let begun = Begun { way, left: orders[at].bits, rate };
-            self.flights.insert(job.id, Flight { number, since: now, begun, at: now });
+            self.flights.insert(job.id, Flight::new(number, now, begun));
             plan.starts.push((job.id, number, paced));
         }
         Ok(plan)
@@ -352,11 +387,20 @@ impl Planner {
         let running: BTreeMap<JobId, u64> =
             jobs.iter().filter(|job| job.running).map(|job| (job.id, job.iteration)).collect();
         let over = |id: &JobId, flight: &mut Flight| running.get(id) != Some(&flight.number);
-        let ended: BTreeSet<JobId> = self.flights.extract_if(.., over).map(|(id, _)| id).collect();
-        for job in jobs.iter().filter(|job| ended.contains(&job.id)) {
+        let ended: BTreeMap<JobId, Flight> = self.flights.extract_if(.., over).collect();
+        for job in jobs {
+            let Some(flight) = ended.get(&job.id) else { continue };
             self.updating.insert(job.id, now + job.update);
+            let pace = self.paces.get(&job.id).filter(|_| !flight.late);
+            // It kept up. Was that all that it can do?
+            match pace.map(|&pace| (pace, flight.begun.rate >= pace * (1.0 - 1e-6))) {
+                Some((pace, true)) => self.paces.insert(job.id, pace * GROWTH),
+                Some((_, false)) => self.paces.remove(&job.id),
+                None => None,
+            };
         }
         let known: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
+        self.paces.retain(|id, _| known.contains(id));
         self.updating.retain(|id, _| known.contains(id));
         self.no_room.retain(|(id, _), _| known.contains(id));
         self.arrivals.retain(|id| known.contains(id));
@@ -367,19 +411,24 @@ impl Planner {
 
     /// What is known of a job's running iteration, with what is left of it. One that an earlier
     /// controller started counts as whole.
-    fn flight(&mut self, now: Duration, job: &JobState) -> Option<Flight> {
+    ///
+    /// In a sum, all workers wait for the slowest. While an iteration is late, its job's pace is at most all data in the
+    /// time since its start.
+    fn flight(&mut self, now: Duration, job: &JobState, plan: &mut Plan) -> Option<Flight> {
         if !job.running {
             return None;
         }
         let all = job.bits as f64 * self.scale;
         let way = job.way_in(&self.order(job, now)?);
         let flight = self.flights.entry(job.id).or_insert_with(|| {
-            let begun = Begun { way, left: all, rate: 0.0 };
-            Flight { number: job.iteration, since: now, begun, at: now }
+            Flight::new(job.iteration, now, Begun { way, left: all, rate: 0.0 })
         });
-        let sent = flight.begun.rate * (now - flight.at).as_secs_f64();
-        flight.begun.left = (flight.begun.left - sent).max(REST * all);
-        flight.at = now;
+        let newly = flight.advance(all, now);
+        if flight.late {
+            let pace = all / (now - flight.since).as_secs_f64();
+            self.paces.insert(job.id, MARGIN * pace);
+            plan.late.extend(Rate::new((pace / self.scale).ceil() as u64).filter(|_| newly).map(|rate| (job.id, rate)));
+        }
         Some(*flight)
     }
 
@@ -407,7 +456,10 @@ impl Planner {
             Some(unit) => room(way.inc) && adds(unit),
             None => true,
         });
-        Some(Job { ways: ways.collect(), ..order })
+        // In steps: what is less than one is of no use to others.
+        let steps = |pace: &f64| (pace / STEP).ceil() * STEP;
+        let pace = self.paces.get(&job.id).map_or(f64::INFINITY, steps);
+        Some(Job { ways: ways.collect(), pace, ..order })
     }
 }
 
@@ -493,6 +545,89 @@ mod tests {
             let plan = planner.plan(now, std::slice::from_ref(&over), &circuits).unwrap();
             // It is seen to be over in slot 1.
             assert_eq!(plan.starts.len(), usize::from(slot == 4), "slot {slot}");
+        }
+    }
+
+    /// Two jobs without aggregation share a circuit of 40 Gb/s. An iteration of the first one takes as many slots as this,
+    /// and that of the other has no end.
+    fn behind_a_straggler(scheduler: &str, slots: u64) -> Vec<(Vec<f64>, bool)> {
+        let mut planner = planner(1, &format!("scheduler = \"{scheduler}\""));
+        let mut jobs = [job(1, 1, 80), job(2, 1, 1_000_000)];
+        let mut circuits = Joined::DARK;
+        let mut all = Vec::new();
+        for slot in 0..3 * slots {
+            let plan = planner.plan(Duration::from_secs(slot), &jobs, &circuits).unwrap();
+            circuits = plan.circuits.clone().unwrap_or(circuits);
+            let rate = |job: &JobState| {
+                let started = plan.starts.iter().map(|(id, _, rate)| (id, rate));
+                let mut rates = started.chain(plan.rates.iter().map(|(id, rate)| (id, rate)));
+                rates.find(|(id, _)| **id == job.id).map_or(0.0, |(_, rate)| rate.get() as f64 / 1e9)
+            };
+            all.push((jobs.iter().map(rate).collect(), !plan.late.is_empty()));
+            for (id, number, _) in plan.starts {
+                let job = jobs.iter_mut().find(|job| job.id == id).unwrap();
+                (job.iteration, job.running) = (number, true);
+            }
+            jobs[0].running &= (slot + 1) % slots != 0;
+        }
+        all
+    }
+
+    #[test]
+    fn a_job_with_a_straggler_leaves_bandwidth_to_others() {
+        for scheduler in ["noINC-FCFS", "noINC-TW"] {
+            let slots = behind_a_straggler(scheduler, 20);
+            let late: Vec<usize> = (0..slots.len()).filter(|&slot| slots[slot].1).collect();
+            let gets = |from: usize, to: usize, job: usize| {
+                slots[from..to].iter().map(|(rates, _)| rates[job]).sum::<f64>() / (to - from) as f64
+            };
+            // Its 80 Gb take 20 slots, so it keeps up with 4 Gb/s.
+            let (first, second) = (gets(10, 20, 0), gets(10, 20, 1));
+            assert!((4.0..=11.0).contains(&first), "{scheduler}: {first} {slots:?}");
+            assert!(first + second > 39.9, "{scheduler}: nothing is wasted");
+            // It begins the next iterations with what it has shown.
+            assert!((4.0..=12.0).contains(&gets(20, 40, 0)), "{scheduler}: {slots:?}");
+            assert!(!late.is_empty() && late.len() <= 3, "{scheduler}: once per iteration: {late:?}");
+        }
+    }
+
+    #[test]
+    fn a_job_that_keeps_up_again_gets_its_share_again() {
+        let mut planner = planner(1, "scheduler = \"noINC-FCFS\"");
+        let mut jobs = [job(1, 1, 40), job(2, 1, 1_000_000)];
+        let mut circuits = Joined::DARK;
+        let mut rates = Vec::new();
+        for slot in 0..40 {
+            let plan = planner.plan(Duration::from_secs(slot), &jobs, &circuits).unwrap();
+            circuits = plan.circuits.clone().unwrap_or(circuits);
+            for (id, number, _) in &plan.starts {
+                let job = jobs.iter_mut().find(|job| job.id == *id).unwrap();
+                (job.iteration, job.running) = (*number, true);
+            }
+            let started = plan.starts.iter().map(|(id, _, rate)| (id, rate));
+            let mut all = started.chain(plan.rates.iter().map(|(id, rate)| (id, rate)));
+            let own = all.find(|(id, _)| id.get() == 1);
+            rates.push(own.map_or(0.0, |(_, rate)| rate.get() as f64 / 1e9));
+            // Its first iteration has a straggler, and the others take what their rate needs.
+            let needed = (40.0 / rates.last().unwrap()).ceil() as u64;
+            jobs[0].running &= if jobs[0].iteration == 1 { slot < 9 } else { (slot - 9) % needed != 0 };
+        }
+        assert!(rates[9] < 10.1, "{rates:?}");
+        // All but the step that the other job keeps.
+        assert!(rates[39] > 29.9, "{rates:?}");
+    }
+
+    #[test]
+    fn a_late_job_may_use_what_others_leave() {
+        let mut planner = planner(1, "scheduler = \"noINC-FCFS\"");
+        let mut alone = [job(1, 1, 80)];
+        let mut circuits = Joined::DARK;
+        for slot in 0..20 {
+            let plan = planner.plan(Duration::from_secs(slot), &alone, &circuits).unwrap();
+            circuits = plan.circuits.clone().unwrap_or(circuits);
+            (alone[0].iteration, alone[0].running) = (1, true);
+            let mut rates = plan.starts.iter().map(|start| start.2).chain(plan.rates.iter().map(|rate| rate.1));
+            assert!(rates.all(|rate| rate.get() >= 39_900_000_000), "slot {slot}");
         }
     }
 

@@ -74,6 +74,8 @@ pub struct SlotReport {
     pub rates: BTreeMap<JobId, Rate>,
     /// Iterations that were started.
     pub started: Vec<(JobId, u64)>,
+    /// Running jobs that are seen to be late, with the rate that their slowest worker has kept up with.
+    pub late: Vec<(JobId, Rate)>,
     /// What went wrong, one line each.
     pub problems: Vec<String>,
 }
@@ -86,7 +88,7 @@ pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Slot
     let at = plant.now();
     let before = plant.circuits().await;
     let jobs = plant.jobs().await;
-    let Plan { releases, moves, circuits, rates, starts } = planner.plan(at, &jobs, &before)?;
+    let Plan { releases, moves, circuits, rates, starts, late } = planner.plan(at, &jobs, &before)?;
     let mut report = SlotReport {
         at,
         circuits: before.clone(),
@@ -95,6 +97,7 @@ pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Slot
         moved: Vec::new(),
         rates: BTreeMap::new(),
         started: Vec::new(),
+        late,
         problems: Vec::new(),
     };
     for (job, end) in releases {

@@ -212,6 +212,50 @@ fn a_controller_that_is_killed_meanwhile_gives_one_answer() {
     }
 }
 
+/// A worker that often loses results lacks some that the other has. Without a server, nothing can repeat them when the
+/// switch has lost its memory.
+#[test]
+fn a_job_goes_on_when_its_switch_has_lost_its_memory() {
+    if !namespaces() {
+        return;
+    }
+    for protocol in ["p4inc", "switchml"] {
+        // All the time in the middle of a tensor.
+        let file = job(protocol, 2, None)
+            .replace("worker_timeout = \"10s\"", "worker_timeout = \"1s\"")
+            .replace("jitter = \"15ms\"\n", "")
+            .replace("tensors = 150, elements = 2000", "tensors = 10, elements = 200000");
+        let file = format!("{file}[[faults.link]]\nbetween = [\"w2\", \"s1\"]\nloss = 0.2\n");
+        let net = Net::without_switch(&file, &["w1", "w2"]);
+        let faults = format!("{}:s1", net.file.name());
+        let start = || net.start_switch_at(&net.socket(), 2, &["--faults", &faults]);
+        let mut switch = start();
+        let _controller = start_controller(&net);
+        let workers = [0, 1].map(|worker| net.worker(worker));
+        until(&workers[0], "round 1 of");
+        let goes_on = |worker: &Process| text_of(worker).contains("the job goes on with all workers");
+        for _ in 0..10 {
+            switch.kill().unwrap();
+            switch = start();
+            // The controller restores it, and workers notice that nothing comes.
+            std::thread::sleep(Duration::from_secs(5));
+            if workers.iter().all(goes_on) {
+                break;
+            }
+        }
+        assert!(workers.iter().all(goes_on), "{protocol}: {}", text_of(&workers[0]));
+        let digests = workers.map(|worker| {
+            let (success, errors) = ended(&worker);
+            let output = worker.output(Stream::Out);
+            assert!(success, "{protocol}: {errors}");
+            assert!(output.contains("2000000 values summed, 2000000 of them compared"), "{output}");
+            let digest = output.lines().find(|line| line.starts_with("digest of all sums: "));
+            digest.expect("a digest").to_owned()
+        });
+        assert_eq!(digests[0], digests[1]);
+    }
+}
+
 /// The others wait until it has been started again. Its sums of the rounds from then on are theirs.
 #[test]
 fn a_job_waits_for_a_worker_and_goes_on_with_it() {

@@ -22,6 +22,8 @@ pub(super) struct Evidence {
     pub(super) testbed: Option<Testbed>,
     /// Regimes of the search, for each of the [ratios](super::claims::RATIOS) that the paper states.
     pub(super) regimes: Vec<(String, Vec<Vec<Sample>>)>,
+    /// The same of the testbed, for each ratio of figure 7 and each model.
+    pub(super) testbeds: Vec<(String, Vec<Vec<Sample>>)>,
 }
 
 /// What schedulers did in the cases of a study.

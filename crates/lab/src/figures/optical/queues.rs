@@ -16,6 +16,7 @@ use tributary_optical::{Fcfs, Online, Request, Served, Take, Testbed, Tw};
 use tributary_protocol::Tensor;
 use tributary_sim::{Options, Program, Run};
 
+use super::claims::{TOTALS, Total};
 use super::evidence::{self, Evidence};
 use super::{Effort, FigureError};
 use crate::figures::chart::{Chart, Marks, Scale};
@@ -26,10 +27,20 @@ use crate::figures::table::{Cell, Table};
 /// Our seconds for one of the testbed, and our bits per second for one of its.
 const SCALE: f64 = 0.01;
 
-/// A model of the figures: its name, and the bits of a worker's gradients.
-type Subject = (&'static str, f64);
+/// A model of the figures.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Subject {
+    pub(super) name: &'static str,
+    /// Bits of a worker's gradients.
+    pub(super) bits: f64,
+    /// Seconds of both passes, as in figure 5.
+    pub(super) computing: f64,
+}
 
-const SUBJECTS: [Subject; 2] = [("ResNet50", 102.0 * 8e6), ("VGG16", 528.0 * 8e6)];
+pub(super) const SUBJECTS: [Subject; 2] = [
+    Subject { name: "ResNet50", bits: 102.0 * 8e6, computing: 2.0 * 0.101_21 },
+    Subject { name: "VGG16", bits: 528.0 * 8e6, computing: 2.0 * 0.128_14 },
+];
 
 type Schedulers = Vec<Box<dyn Online + Send + Sync>>;
 
@@ -41,15 +52,6 @@ fn four() -> Schedulers {
     }
     all
 }
-
-/// A sentence of §VII.B: a scheduler, the one it is compared with, and the average change of the total
-/// JCT in percent for each model.
-const CLAIMS: [(&str, &str, [f64; 2]); 4] = [
-    ("INC-FCFS", "noINC-FCFS", [-33.57, -43.96]),
-    ("INC-TW", "noINC-TW", [-46.66, -56.34]),
-    ("noINC-TW", "noINC-FCFS", [-12.34, -12.7]),
-    ("INC-TW", "INC-FCFS", [-29.62, -32.0]),
-];
 
 /// What became of some jobs under one scheduler.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -201,7 +203,7 @@ impl SetUp {
                 points.extend((0..4).map(|scheduler| Point { subject, jobs, scheduler }));
             }
         }
-        let base = Testbed { iterations, ..Testbed::new(SUBJECTS[1].1) };
+        let base = Testbed { iterations, ..Testbed::new(SUBJECTS[1].bits) };
         let vary = |values: &[f64], set: &dyn Fn(&mut Testbed, f64)| -> Vec<Variant> {
             let variant = |&value: &f64| {
                 let mut testbed = base.clone();
@@ -298,7 +300,7 @@ impl SetUp {
         let runs =
             on_all_cores(self.points.len() * seeds, &|done, _| progress(done, total), |at| {
                 let Point { subject, jobs, scheduler } = self.points[at / seeds];
-                let testbed = Testbed { iterations: self.iterations, ..Testbed::new(subject.1) };
+                let testbed = Testbed { iterations: self.iterations, ..Testbed::new(subject.bits) };
                 let requests = testbed.requests(jobs, (at % seeds) as u64)?;
                 let scheduler = &*schedulers[scheduler];
                 let (alone, placed) = by_slots(&testbed, &requests, scheduler)?;
@@ -330,7 +332,7 @@ impl SetUp {
     fn kept(&self, runs: &[&[Both]]) -> Vec<evidence::Queue> {
         let schedulers = four();
         let kept = |(point, runs): (&Point, &&[Both])| evidence::Queue {
-            group: point.subject.0.to_owned(),
+            group: point.subject.name.to_owned(),
             jobs: point.jobs,
             scheduler: schedulers[point.scheduler].name().to_owned(),
             jct: runs.iter().map(|run| run.looped.jct).collect(),
@@ -412,7 +414,7 @@ impl SetUp {
         let schedulers = four();
         for (point, runs) in self.points.iter().zip(runs) {
             table.push(vec![
-                Cell::text(point.subject.0),
+                Cell::text(point.subject.name),
                 Cell::Number(point.jobs as f64, 0),
                 Cell::text(schedulers[point.scheduler].name()),
                 Cell::Spread(spread(runs, |run| value(&run.looped)), digits),
@@ -442,7 +444,7 @@ impl SetUp {
             table: self.table("new circuits", 1, runs, |run| run.circuits),
             charts: SUBJECTS
                 .map(|subject| {
-                    let title = format!("Figure 6: new circuits, {}", subject.0);
+                    let title = format!("Figure 6: new circuits, {}", subject.name);
                     self.chart(title, "new circuits", runs, subject, |run| run.circuits)
                 })
                 .to_vec(),
@@ -459,7 +461,7 @@ impl SetUp {
             table: self.table("total JCT, s", 0, runs, |run| run.jct),
             charts: SUBJECTS
                 .map(|subject| {
-                    let title = format!("Figure 7: total JCT, {}", subject.0);
+                    let title = format!("Figure 7: total JCT, {}", subject.name);
                     self.chart(title, "total JCT, s", runs, subject, |run| run.jct)
                 })
                 .to_vec(),
@@ -479,7 +481,7 @@ impl SetUp {
             "the ratio rests on",
         ]);
         for (at, subject) in SUBJECTS.into_iter().enumerate() {
-            for (one, other, paper) in CLAIMS {
+            for &Total { one, other, less, .. } in &TOTALS {
                 // The mean over numbers of jobs of the relative change.
                 let change = |value: &dyn Fn(&Both) -> f64| {
                     let mean = |jobs, name| spread(self.of(runs, subject, jobs, name), value).mean;
@@ -502,12 +504,12 @@ impl SetUp {
                     counts.iter().map(mean).sum::<f64>() / counts.len() as f64
                 };
                 table.push(vec![
-                    Cell::text(subject.0),
+                    Cell::text(subject.name),
                     Cell::text(one),
                     Cell::text(other),
                     change(&|run| run.looped.jct),
                     change(&|run| run.alone.jct),
-                    Cell::Number(paper[at], 1),
+                    Cell::Number(-less[at], 1),
                     change(&|run| run.looped.circuits),
                     Cell::text(evidence::rests_on(set_up(one), set_up(other))),
                 ]);
@@ -565,7 +567,7 @@ mod tests {
     #[test]
     fn the_control_loop_agrees_with_the_schedulers_alone() {
         for (subject, iterations) in [(SUBJECTS[0], 4), (SUBJECTS[1], 2)] {
-            let testbed = Testbed { iterations, ..Testbed::new(subject.1) };
+            let testbed = Testbed { iterations, ..Testbed::new(subject.bits) };
             let requests = testbed.requests(8, 3).unwrap();
             for scheduler in four() {
                 let (alone, placed) = by_slots(&testbed, &requests, &*scheduler).unwrap();
@@ -586,7 +588,7 @@ mod tests {
 
     #[test]
     fn a_testbed_that_no_job_file_can_describe_is_an_error() {
-        let testbed = Testbed { iterations: 1, ..Testbed::new(SUBJECTS[0].1) };
+        let testbed = Testbed { iterations: 1, ..Testbed::new(SUBJECTS[0].bits) };
         let requests = testbed.requests(1, 0).unwrap();
         let (_, placed) = by_slots(&testbed, &requests, &Fcfs::new(false)).unwrap();
         let slotless = Testbed { slot: 0.0, ..testbed };

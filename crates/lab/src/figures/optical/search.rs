@@ -3,24 +3,16 @@
 //! Each regime of a grid is tried with one workload. For each load and capacity of a switch, the nearest regime
 //! is then run with other workloads and all numbers of jobs of the figure.
 
-use tributary_optical::{Case, Error, Fcfs, Load, Run, Setting, Take, Tw, simulate};
+use tributary_optical::{Case, Error, Load, Run, Setting, Tw, simulate};
 
 use super::claims::{RATIOS, Ratio};
-use super::evidence::{Evidence, Measured, change};
+use super::evidence::{Evidence, Measured};
+use super::grid::{self, READINGS, Regime, Stated};
 use super::{Effort, JOBS, Schedulers};
-use crate::figures::interval::Interval;
 use crate::figures::page::Figure;
 use crate::figures::runs::Progress;
 use crate::figures::table::{Cell, Table};
-use crate::figures::verdict::{Finding, Sample};
-
-/// What FCFS may take, whether jobs keep their order, and what that adds to its name.
-const READINGS: [(Take, bool, &str); 4] = [
-    (Take::All, false, ""),
-    (Take::All, true, ", in order"),
-    (Take::Enough, false, ", what it needs"),
-    (Take::Enough, true, ", what it needs, in order"),
-];
+use crate::figures::verdict::Sample;
 
 /// The first seed of the grid. The figures have other ones.
 const SEED: u64 = 1_000;
@@ -35,26 +27,6 @@ pub(super) struct Search {
     jobs: Vec<usize>,
     /// Loads and capacities: one row of the table for each.
     rows: usize,
-}
-
-/// A point of the grid, one way to read FCFS, and how near it is.
-struct Regime {
-    case: usize,
-    reading: usize,
-    /// By [`RATIOS`]: ours minus the paper's in percentage points; above 0 where it is missed.
-    off: Vec<f64>,
-}
-
-impl Regime {
-    /// By how much the worst ratio is missed; below 0 if none is.
-    fn missed(&self) -> f64 {
-        self.off.iter().copied().fold(f64::NEG_INFINITY, f64::max)
-    }
-
-    /// The greatest difference from the paper, in either direction.
-    fn apart(&self) -> f64 {
-        self.off.iter().map(|off| off.abs()).fold(0.0, f64::max)
-    }
 }
 
 /// A parameter: its name, and its value in a regime.
@@ -77,14 +49,7 @@ const PARAMETERS: [Parameter; 7] = [
         false => "none".to_owned(),
     }),
     ("ports", |setting, _| setting.ports.to_string()),
-    ("FCFS: a job takes", |_, reading| {
-        let (take, ordered, _) = READINGS[reading];
-        let what = match take {
-            Take::All => "everything",
-            Take::Enough => "what it needs",
-        };
-        format!("{what}{}", if ordered { ", in order" } else { "" })
-    }),
+    ("FCFS: a job takes", |_, reading| READINGS[reading].to_string()),
 ];
 
 impl Search {
@@ -146,7 +111,7 @@ impl Search {
         let regimes = self.regimes(&schedulers, &runs);
         let mut before = runs.len() as u64;
         let mut table = Table::new(heads());
-        for regime in self.nearest(&regimes) {
+        for regime in grid::nearest(&regimes, self.rows) {
             let cases: Vec<Case<'_>> = (self.jobs.iter())
                 .map(|&jobs| case(self.grid[regime.case].setting.clone(), jobs))
                 .collect();
@@ -176,7 +141,11 @@ impl Search {
         ];
         let title = "Figure 8: a search for a regime in which all claims hold".to_owned();
         let nearest = Figure { id: "search".to_owned(), title, notes, table, charts: Vec::new() };
-        Ok(vec![nearest, self.deciding(&regimes)])
+        let title = "Figure 8: which parameters decide whether all claims hold";
+        let names: Vec<&str> = PARAMETERS.iter().map(|(name, _)| *name).collect();
+        let deciding =
+            grid::deciding("search-parameters", title, &names, &regimes, |regime| self.named(regime));
+        Ok(vec![nearest, deciding])
     }
 
     /// All regimes of the grid.
@@ -186,22 +155,11 @@ impl Search {
             let runs = runs.iter().map(|run| Run { case: 0, ..*run }).collect();
             let measured = Measured::new("search", &self.grid[case..=case], schedulers, runs);
             for reading in 0..READINGS.len() {
-                let off = samples(&measured, reading);
-                let off = RATIOS.iter().zip(&off).map(|(ratio, samples)| off_by(ratio, samples));
-                regimes.push(Regime { case, reading, off: off.collect() });
+                let off = grid::off(&stated(), &samples(&measured, reading));
+                regimes.push(Regime { case, reading, off });
             }
         }
         regimes
-    }
-
-    /// For each load and capacity of a switch, the regime that misses least; then that with the nearest numbers.
-    fn nearest<'r>(&self, regimes: &'r [Regime]) -> Vec<&'r Regime> {
-        let least = |regimes: &'r [Regime], by: fn(&Regime) -> f64| {
-            regimes.iter().min_by(|a, b| by(a).total_cmp(&by(b))).expect("a grid has regimes")
-        };
-        let rows = regimes.chunks(regimes.len() / self.rows);
-        let rows = rows.map(|regimes| least(regimes, Regime::missed));
-        rows.chain([least(regimes, Regime::apart)]).collect()
     }
 
     /// The values of the parameters.
@@ -212,64 +170,12 @@ impl Search {
 
     fn row(&self, regime: &Regime, samples: &[Vec<Sample>]) -> Vec<Cell> {
         let mut row: Vec<Cell> = self.named(regime).into_iter().map(Cell::Text).collect();
-        let both = || RATIOS.iter().zip(samples);
-        row.extend(samples.iter().map(|samples| change(samples.first())));
-        let reached = |(ratio, samples): &(&Ratio, &Vec<Sample>)| {
-            ratio.rule().judge(samples) == Finding::Holds
-        };
-        let count = both().filter(reached).count();
-        row.push(Cell::text(format!("{count} of {}", RATIOS.len())));
-        let off =
-            |(at, (ratio, samples)): (usize, (&Ratio, &Vec<Sample>))| (off_by(ratio, samples), at);
-        let worst = both().enumerate().filter(|(_, both)| !reached(both)).map(off);
-        let worst = worst.max_by(|a, b| a.0.total_cmp(&b.0));
-        row.push(worst.map_or(Cell::None, |(off, at)| {
-            let by = match off {
-                f64::INFINITY => "no circuits".to_owned(),
-                off if off <= 0.0 => "within the interval".to_owned(),
-                off => format!("by {off:.1} points"),
-            };
-            Cell::text(format!("{}: {by}", RATIOS[at].short()))
-        }));
-        let fewest = both().filter(|(ratio, _)| ratio.circuits);
+        row.extend(grid::cells(&stated(), samples));
+        let fewest = RATIOS.iter().zip(samples).filter(|(ratio, _)| ratio.circuits);
         let fewest = fewest.filter_map(|(_, samples)| samples.first()).map(|it| it.at.as_str());
         let few: Vec<&str> = fewest.filter(|at| at.ends_with("(few)")).collect();
         row.push(if few.is_empty() { Cell::None } else { Cell::text(few.join("; ")) });
         row
-    }
-
-    /// How many regimes with each value of each parameter reach everything, and how near the others come.
-    fn deciding(&self, regimes: &[Regime]) -> Figure {
-        let mut table =
-            Table::new(["parameter", "value", "regimes", "reach all", "least missed, points"]);
-        for (name, value) in PARAMETERS {
-            let mut known: Vec<(String, Vec<&Regime>)> = Vec::new();
-            for regime in regimes {
-                let value = value(&self.grid[regime.case].setting, regime.reading);
-                match known.iter_mut().find(|(known, _)| *known == value) {
-                    Some((_, those)) => those.push(regime),
-                    None => known.push((value, vec![regime])),
-                }
-            }
-            for (value, those) in known {
-                let missed = those.iter().map(|regime| regime.missed());
-                let least = missed.clone().fold(f64::INFINITY, f64::min);
-                table.push(vec![
-                    Cell::text(name),
-                    Cell::text(value),
-                    Cell::Number(those.len() as f64, 0),
-                    Cell::Number(missed.filter(|missed| *missed <= 0.0).count() as f64, 0),
-                    Cell::Number(least.max(0.0), 1),
-                ]);
-            }
-        }
-        Figure {
-            id: "search-parameters".to_owned(),
-            title: "Figure 8: which parameters decide whether all claims hold".to_owned(),
-            notes: vec!["Of the same regimes, with the one workload of the search.".to_owned()],
-            table,
-            charts: Vec::new(),
-        }
     }
 }
 
@@ -279,10 +185,9 @@ fn case(setting: Setting, jobs: usize) -> Case<'static> {
 
 /// Both kinds of TW, and of FCFS in one reading.
 fn four(reading: usize) -> Schedulers {
-    let (take, ordered, _) = READINGS[reading];
     let mut all: Schedulers = Vec::new();
     for inc in [false, true] {
-        all.push(Box::new(Fcfs { inc, take, ordered }));
+        all.push(Box::new(READINGS[reading].fcfs(inc)));
         all.push(Box::new(Tw::new(inc, true)));
     }
     all
@@ -293,8 +198,8 @@ fn readings() -> Schedulers {
     let mut all: Schedulers = Vec::new();
     for inc in [false, true] {
         all.push(Box::new(Tw::new(inc, true)));
-        for (take, ordered, _) in READINGS {
-            all.push(Box::new(Fcfs { inc, take, ordered }));
+        for reading in READINGS {
+            all.push(Box::new(reading.fcfs(inc)));
         }
     }
     all
@@ -302,27 +207,18 @@ fn readings() -> Schedulers {
 
 /// By [`RATIOS`], with FCFS in one reading.
 fn samples(measured: &Measured, reading: usize) -> Vec<Vec<Sample>> {
-    let (_, _, suffix) = READINGS[reading];
-    let read = |name: &str| match name.ends_with("FCFS") {
-        true => format!("{name}{suffix}"),
-        false => name.to_owned(),
-    };
+    let read = |name: &str| READINGS[reading].name(name);
     let of = |ratio: &Ratio| ratio.between(measured, &read(ratio.one), &read(ratio.other));
     RATIOS.iter().map(of).collect()
 }
 
-/// Ours minus the paper's in percentage points. Without circuits on both sides there is no ratio, and so nothing
-/// that reaches the paper's.
-fn off_by(ratio: &Ratio, samples: &[Sample]) -> f64 {
-    let known = samples.first().filter(|sample| !sample.values.is_empty());
-    known.map_or(f64::INFINITY, |sample| {
-        100.0 * (Interval::of(&sample.values).mean - 1.0) + ratio.less
-    })
+/// The ratios as they stand in heads of columns.
+fn stated() -> Vec<Stated> {
+    RATIOS.iter().map(|ratio| Stated { name: ratio.short(), less: ratio.less }).collect()
 }
 
 fn heads() -> Vec<String> {
     let parameters = PARAMETERS.iter().map(|(name, _)| (*name).to_owned());
-    let ratios = RATIOS.iter().map(|ratio| format!("{} (paper: −{})", ratio.short(), ratio.less));
-    let last = ["reached", "missed most", "ratios of few circuits"].map(str::to_owned);
-    parameters.chain(ratios).chain(last).collect()
+    let last = "ratios of few circuits".to_owned();
+    parameters.chain(grid::heads(&stated())).chain([last]).collect()
 }

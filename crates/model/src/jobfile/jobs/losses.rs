@@ -2,15 +2,10 @@
 
 use tributary_base::document::{Error, Table};
 
-use super::Jobs;
 use crate::{OnDeath, RandomTensors, Verify, Workload};
 
 const CHOICES: [(&str, OnDeath); 3] =
     [("end", OnDeath::End), ("continue", OnDeath::Continue { least: 1 }), ("wait", OnDeath::Wait)];
-
-fn choice(table: &Table<'_>) -> Result<OnDeath, Error> {
-    table.or("on_death", OnDeath::End, |item| item.choice(&CHOICES))
-}
 
 /// Reads `on_death` and `min_workers`.
 pub(super) fn on_death(
@@ -19,7 +14,7 @@ pub(super) fn on_death(
     threads: u32,
     workload: &Workload,
 ) -> Result<OnDeath, Error> {
-    let choice = choice(table)?;
+    let choice = table.or("on_death", OnDeath::End, |item| item.choice(&CHOICES))?;
     let least = table.get("min_workers");
     if let (OnDeath::End | OnDeath::Wait, Some(item)) = (choice, &least) {
         let what = match choice {
@@ -65,19 +60,4 @@ pub(super) fn on_death(
     let most = u32::try_from(workers).unwrap_or(u32::MAX);
     let least = least.map_or(Ok(1), |item| item.integer32(1..=most))?;
     Ok(OnDeath::Continue { least })
-}
-
-impl Jobs<'_> {
-    /// Refuses jobs that go on without workers where the control loop decides about jobs.
-    pub(crate) fn refuse_continuations(&self) -> Result<(), Error> {
-        for table in &self.tables {
-            if choice(table)? != OnDeath::End {
-                return Err(table.place_of("on_death").fault(
-                    "the control loop around a cross-connect ends a job when a worker dies",
-                    "leave `on_death` out",
-                ));
-            }
-        }
-        Ok(())
-    }
 }
