@@ -177,7 +177,8 @@ impl<'a> Allocation<'a> {
             if let Some(unit) = jobs[job].ways[ways[job]].inc {
                 slot.inc[unit.0] -= 1;
             }
-            let least = transfer.rate.min(slot.shape(job).step).min(slot.enough(job)).min(jobs[job].pace);
+            let least =
+                transfer.rate.min(slot.shape(job).step).min(slot.enough(job)).min(jobs[job].pace);
             let kept = slot.raise(job, least);
             debug_assert!(kept, "it fitted in the slot before");
         }

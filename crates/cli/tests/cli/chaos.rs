@@ -144,8 +144,10 @@ fn jobs_get_over_each_part_in_turn() {
     let (report, errors) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{errors}\n{report}");
     let failures = ["unit1", "unit2", "unit3"].map(|unit| format!("switch {unit} "));
-    let others = ["the controller", "the cross-connect", "server ps1", "server ps2"].map(String::from);
-    let workers = ["worker 0 of job near", "worker 1 of job near", "worker 2 of job far"].map(String::from);
+    let others =
+        ["the controller", "the cross-connect", "server ps1", "server ps2"].map(String::from);
+    let workers =
+        ["worker 0 of job near", "worker 1 of job near", "worker 2 of job far"].map(String::from);
     for part in failures.iter().chain(&others).chain(&workers) {
         assert_eq!(report.matches(&format!("│ {part}")).count(), 1, "{part}: {report}");
     }

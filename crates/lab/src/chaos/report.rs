@@ -111,7 +111,8 @@ impl Tally {
             let of = |counts: &BTreeMap<Kind, u64>| counts.get(&kind).copied().unwrap_or(0);
             let cuts = if kind == Kind::Link { self.cuts } else { 0 };
             let times = wounds.times(kind);
-            let time = |time: Option<&Duration>| time.map_or("–".to_owned(), |time| seconds(*time));
+            let time =
+                |time: Option<&Duration>| time.map_or("–".to_owned(), |time| seconds(*time));
             rows.add_row([
                 kind.to_string(),
                 of(&self.kills).to_string(),

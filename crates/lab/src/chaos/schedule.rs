@@ -238,7 +238,8 @@ mod tests {
         }
         assert!(failures.are_over(Duration::ZERO));
         let parts: Vec<_> = seen.iter().map(|(_, kind, which)| (*kind, *which)).collect();
-        let expected = [(Kind::Switch, 1), (Kind::Controller, 0), (Kind::Link, 0), (Kind::Switch, 0)];
+        let expected =
+            [(Kind::Switch, 1), (Kind::Controller, 0), (Kind::Link, 0), (Kind::Switch, 0)];
         assert_eq!(parts, expected);
         assert!(seen.windows(2).all(|pair| pair[1].0 > pair[0].0 + 1), "a pause: {seen:?}");
     }

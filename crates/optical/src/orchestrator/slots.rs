@@ -88,7 +88,8 @@ pub async fn slot<P: Plant>(planner: &mut Planner, plant: &mut P) -> Result<Slot
     let at = plant.now();
     let before = plant.circuits().await;
     let jobs = plant.jobs().await;
-    let Plan { releases, moves, circuits, rates, starts, late } = planner.plan(at, &jobs, &before)?;
+    let Plan { releases, moves, circuits, rates, starts, late } =
+        planner.plan(at, &jobs, &before)?;
     let mut report = SlotReport {
         at,
         circuits: before.clone(),

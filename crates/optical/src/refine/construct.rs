@@ -426,7 +426,13 @@ mod tests {
             let weight = f64::from(1 + id % 5);
             let load = vec![weight; 3];
             let way = Way { inc: None, flows: vec![Flow { from, to, weight }], load, update: 0.1 };
-            Job { id, arrival: 0, bits: 1e9 * f64::from(7 + id), pace: f64::INFINITY, ways: vec![way] }
+            Job {
+                id,
+                arrival: 0,
+                bits: 1e9 * f64::from(7 + id),
+                pace: f64::INFINITY,
+                ways: vec![way],
+            }
         };
         let jobs: Vec<Job> = (0..20).map(job).collect();
         let instance = Instance::new(&network, &jobs).expect("possible jobs");

@@ -12,8 +12,8 @@ use tributary_controller::jobs::Controller;
 use tributary_controller::service::{Known, Record};
 use tributary_endpoint::tokens::Tokens;
 use tributary_metrics::Metrics;
-use tributary_model::{Deployment, Scenario};
 use tributary_model::jobfile::{Site, TIMING_IGNORED};
+use tributary_model::{Deployment, Scenario};
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_wire::JobId;
 

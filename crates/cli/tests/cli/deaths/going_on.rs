@@ -233,7 +233,8 @@ fn a_job_goes_on_when_its_switch_has_lost_its_memory() {
         let _controller = start_controller(&net);
         let workers = [0, 1].map(|worker| net.worker(worker));
         until(&workers[0], "round 1 of");
-        let goes_on = |worker: &Process| text_of(worker).contains("the job goes on with all workers");
+        let goes_on =
+            |worker: &Process| text_of(worker).contains("the job goes on with all workers");
         for _ in 0..10 {
             switch.kill().unwrap();
             switch = start();

@@ -513,7 +513,10 @@ pub(super) const TOTALS: [Total; 4] = [
             "ResNet50: noINC-TW's total JCT is 12.3 % less than noINC-FCFS's",
             "VGG16: noINC-TW's total JCT is 12.7 % less than noINC-FCFS's",
         ],
-        isolated: ("computing that does not overlap (testbed-computing)", &["testbed-computing", "testbed-search"]),
+        isolated: (
+            "computing that does not overlap (testbed-computing)",
+            &["testbed-computing", "testbed-search"],
+        ),
     },
     Total {
         one: "INC-TW",
@@ -523,7 +526,10 @@ pub(super) const TOTALS: [Total; 4] = [
             "ResNet50: INC-TW's total JCT is 29.6 % less than INC-FCFS's",
             "VGG16: INC-TW's total JCT is 32.0 % less than INC-FCFS's",
         ],
-        isolated: ("computing that does not overlap (testbed-computing)", &["testbed-computing", "testbed-search"]),
+        isolated: (
+            "computing that does not overlap (testbed-computing)",
+            &["testbed-computing", "testbed-search"],
+        ),
     },
 ];
 

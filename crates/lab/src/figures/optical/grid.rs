@@ -123,8 +123,9 @@ pub(super) fn heads(stated: &[Stated]) -> impl Iterator<Item = String> {
 pub(super) fn cells(stated: &[Stated], samples: &[Vec<Sample>]) -> Vec<Cell> {
     let mut cells: Vec<Cell> = samples.iter().map(|samples| change(samples.first())).collect();
     let both = || stated.iter().zip(samples);
-    let reached =
-        |(stated, samples): &(&Stated, &Vec<Sample>)| stated.rule().judge(samples) == Finding::Holds;
+    let reached = |(stated, samples): &(&Stated, &Vec<Sample>)| {
+        stated.rule().judge(samples) == Finding::Holds
+    };
     let count = both().filter(reached).count();
     cells.push(Cell::text(format!("{count} of {}", stated.len())));
     let missed = both().filter(|both| !reached(both));
@@ -150,7 +151,8 @@ pub(super) fn deciding(
     regimes: &[Regime],
     values: impl Fn(&Regime) -> Vec<String>,
 ) -> Figure {
-    let mut table = Table::new(["parameter", "value", "regimes", "reach all", "least missed, points"]);
+    let mut table =
+        Table::new(["parameter", "value", "regimes", "reach all", "least missed, points"]);
     for (at, name) in parameters.iter().enumerate() {
         let mut known: Vec<(String, Vec<f64>)> = Vec::new();
         for regime in regimes {

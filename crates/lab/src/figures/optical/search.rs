@@ -143,8 +143,9 @@ impl Search {
         let nearest = Figure { id: "search".to_owned(), title, notes, table, charts: Vec::new() };
         let title = "Figure 8: which parameters decide whether all claims hold";
         let names: Vec<&str> = PARAMETERS.iter().map(|(name, _)| *name).collect();
-        let deciding =
-            grid::deciding("search-parameters", title, &names, &regimes, |regime| self.named(regime));
+        let deciding = grid::deciding("search-parameters", title, &names, &regimes, |regime| {
+            self.named(regime)
+        });
         Ok(vec![nearest, deciding])
     }
 

@@ -145,9 +145,10 @@ impl Search {
         for regime in grid::nearest(&regimes, self.rows) {
             let point = &self.grid[regime.case];
             let seeds = effort.seeds as usize;
-            let runs = on_all_cores(models * seeds, &|done, _| progress(before + done, total), |at| {
-                self.totals(point, SUBJECTS[at / seeds], (at % seeds) as u64)
-            })?;
+            let runs =
+                on_all_cores(models * seeds, &|done, _| progress(before + done, total), |at| {
+                    self.totals(point, SUBJECTS[at / seeds], (at % seeds) as u64)
+                })?;
             before += runs.len() as u64;
             let by_model: Vec<&[Vec<Totals>]> = runs.chunks(seeds).collect();
             let samples = samples(&by_model, regime.reading);
@@ -173,14 +174,20 @@ impl Search {
                  least; the last row is that whose numbers are nearest to the paper's, more or less. The numbers are \
                  from {seeds} other workloads: changes in percent, means over the numbers of jobs.",
             ),
-            "A reduction is reached if the whole interval is at least as far as the paper's.".to_owned(),
+            "A reduction is reached if the whole interval is at least as far as the paper's."
+                .to_owned(),
         ];
         let title = "Figure 7: a search for a regime in which all claims hold".to_owned();
         Figure { id: "testbed-search".to_owned(), title, notes, table, charts: Vec::new() }
     }
 
     /// Of each of the [`schedulers`].
-    fn totals(&self, point: &Point, subject: Subject, seed: u64) -> Result<Vec<Totals>, FigureError> {
+    fn totals(
+        &self,
+        point: &Point,
+        subject: Subject,
+        seed: u64,
+    ) -> Result<Vec<Totals>, FigureError> {
         let testbed = point.testbed(subject);
         let mut all = vec![Totals::new(); schedulers().len()];
         for &jobs in &self.counts {
@@ -245,7 +252,10 @@ fn samples(by_model: &[&[Vec<Totals>]], reading: usize) -> Vec<Vec<Sample>> {
                 let both = totals[one].iter().zip(&totals[other]);
                 both.map(|(one, other)| one / other).sum::<f64>() / totals[one].len() as f64
             };
-            vec![Sample { at: "all numbers of jobs".to_owned(), values: runs.iter().map(mean).collect() }]
+            vec![Sample {
+                at: "all numbers of jobs".to_owned(),
+                values: runs.iter().map(mean).collect(),
+            }]
         };
         TOTALS.iter().map(ratio).collect::<Vec<_>>()
     };
