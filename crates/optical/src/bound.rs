@@ -35,6 +35,9 @@ use good_lp::{
 use crate::instance::{Choice, Instance, Prepared, SLACK};
 use crate::{Error, Job, Network};
 
+/// Most distinct slots at which the combinatorial bound's intervals start and end.
+const POINTS: usize = 24;
+
 /// The combinatorial lower bound on CT-BTI in seconds: much faster than [`bound`].
 ///
 /// # Errors
@@ -121,6 +124,7 @@ impl Resource {
         }
     }
 
+    #[cfg(feature = "exact")]
     /// The least that a job takes of it over all slots.
     fn taken(self, job: &Prepared, choice: &Choice) -> f64 {
         let of = |unit: usize, factors: &[(usize, f64)]| {
@@ -167,37 +171,126 @@ fn breakpoints(instance: &Instance<'_>, usable: &[Vec<(&Choice, usize)>]) -> Vec
     all
 }
 
-/// Conditions 1 and 2, each resource and interval on its own.
+/// Conditions 1 to 3, each resource and interval on its own.
 fn fits_each(instance: &Instance<'_>, time: f64) -> bool {
     let usable = usable(instance, time);
     if usable.iter().any(Vec::is_empty) {
         return false;
     }
-    let points = breakpoints(instance, &usable);
-    let place = |slot: usize| points.partition_point(|&point| point < slot);
-    let mut least = vec![0.0; points.len() * points.len()];
-    for resource in Resource::all(instance.network.units.len()) {
-        least.fill(0.0);
-        for (job, options) in instance.jobs.iter().zip(&usable) {
-            let taken = options.iter().map(|(choice, _)| resource.taken(job, choice));
-            let taken = taken.fold(f64::INFINITY, f64::min);
-            let end = options.iter().map(|(_, end)| *end).max().unwrap_or(0);
-            least[place(job.arrival) * points.len() + place(end)] += taken;
+    let all = breakpoints(instance, &usable);
+    let count = all.len().min(POINTS);
+    let points: Vec<usize> =
+        (0..count).map(|at| all[at * (all.len() - 1) / (count - 1).max(1)]).collect();
+    let mut needs = Needs::new(instance);
+    points.iter().enumerate().all(|(at, &end)| {
+        points[..at].iter().all(|&start| {
+            needs.collect(instance, &usable, (start, end));
+            needs.fit(instance, (end - start) as f64)
+        })
+    })
+}
+
+/// What jobs must take in an interval of slots.
+struct Needs {
+    /// By unit: bits through its ports, bits through its switch, and jobs in slots of its aggregators.
+    taken: Vec<f64>,
+    capacities: Vec<f64>,
+    /// By pair: bits if no job sends in all slots of the interval, and otherwise.
+    pairs: Vec<[f64; 2]>,
+    /// By unit: circuits in slots.
+    circuits: Vec<f64>,
+}
+
+impl Needs {
+    fn new(instance: &Instance<'_>) -> Self {
+        let network = instance.network;
+        let resources = Resource::all(network.units.len());
+        let capacities: Vec<f64> = resources.map(|resource| resource.capacity(network)).collect();
+        Self {
+            taken: vec![0.0; capacities.len()],
+            capacities,
+            pairs: vec![[0.0; 2]; instance.pairs.len()],
+            circuits: vec![0.0; network.units.len()],
         }
-        let capacity = resource.capacity(instance.network);
-        for (last, &end) in points.iter().enumerate() {
-            // The jobs that arrive from `start` on and end by `end`.
-            let mut taken = 0.0;
-            for (from, &start) in points[..last].iter().enumerate().rev() {
-                taken +=
-                    least[from * points.len()..=from * points.len() + last].iter().sum::<f64>();
-                if taken * (1.0 - SLACK) > capacity * (end - start) as f64 {
-                    return false;
-                }
+    }
+
+    /// Adds up what each job takes in the way that takes least of it.
+    fn collect(
+        &mut self,
+        instance: &Instance<'_>,
+        usable: &[Vec<(&Choice, usize)>],
+        (start, end): (usize, usize),
+    ) {
+        self.taken.fill(0.0);
+        self.pairs.fill([0.0; 2]);
+        let slot = instance.network.slot;
+        let units = instance.network.units.len();
+        for (job, options) in instance.jobs.iter().zip(usable) {
+            // Slots of the job before and after the interval.
+            let before = |last: usize| start.min(last).saturating_sub(job.arrival);
+            let after = |last: usize| last.saturating_sub(end.max(job.arrival));
+            let aside = |last: usize| before(last).max(after(last));
+            if options.iter().any(|&(choice, last)| aside(last) >= choice.least) {
+                continue;
+            }
+            let bits = |choice: &Choice, outside: usize| match outside {
+                0 => job.bits,
+                _ => job.bits * (1.0 - SLACK) - choice.fastest * slot * outside as f64,
+            };
+            // On one side of the interval, or on both.
+            let sides = |choice: &Choice, last: usize| {
+                [aside(last), before(last) + after(last)].map(|outside| bits(choice, outside).max(0.0))
+            };
+            let ((first, last), others) = (options[0], &options[1..]);
+            let first_bits = sides(first, last);
+            let least = |of: fn(&Choice) -> &[(usize, f64)], at: usize, factor: f64| {
+                let others = others.iter().map(|&(choice, last)| {
+                    let factor = of(choice).iter().find(|(other, _)| *other == at);
+                    let factor = factor.map_or(0.0, |(_, factor)| *factor);
+                    sides(choice, last).map(|bits| factor * bits)
+                });
+                let first = first_bits.map(|bits| factor * bits);
+                others.fold(first, |[a, b], [c, d]| [a.min(c), b.min(d)])
+            };
+            for &(unit, factor) in &first.ports {
+                self.taken[unit] += least(|choice| &choice.ports, unit, factor)[1];
+            }
+            for &(unit, factor) in &first.load {
+                self.taken[units + unit] += least(|choice| &choice.load, unit, factor)[1];
+            }
+            for &(pair, factor) in &first.pairs {
+                let [one, both] = least(|choice| &choice.pairs, pair, factor);
+                self.pairs[pair][0] += one;
+                self.pairs[pair][1] += both;
+            }
+            if let Some(unit) = first.inc
+                && others.iter().all(|(choice, _)| choice.inc == Some(unit))
+            {
+                let slots = options.iter().map(|&(choice, last)| choice.least - aside(last));
+                let slots = slots.min().unwrap_or(0).min(end - start);
+                self.taken[2 * units + unit] += slots as f64;
             }
         }
     }
-    true
+
+    /// Whether there is as much in so many slots.
+    fn fit(&mut self, instance: &Instance<'_>, slots: f64) -> bool {
+        let network = instance.network;
+        let fits = |(&taken, &capacity): (&f64, &f64)| taken * (1.0 - SLACK) <= capacity * slots;
+        if !self.taken.iter().zip(&self.capacities).all(fits) {
+            return false;
+        }
+        self.circuits.fill(0.0);
+        let carried = network.port_rate * network.slot / (1.0 - SLACK);
+        for (&(a, b), bits) in instance.pairs.iter().zip(&self.pairs) {
+            let [one, both] = bits.map(|bits| (bits / carried).ceil());
+            let circuits = one.min(both.max(slots));
+            self.circuits[a] += circuits;
+            self.circuits[b] += circuits;
+        }
+        let mut units = self.circuits.iter().zip(&network.units);
+        units.all(|(&circuits, unit)| circuits <= f64::from(unit.ports) * slots)
+    }
 }
 
 #[cfg(feature = "exact")]
