@@ -1,7 +1,6 @@
 //! Lower bounds on the completion time of a batch (CT-BTI), valid for every schedule.
 //!
-//! Both bounds drop constraints: contiguous slots, whole circuits and reconfiguration times. What remains
-//! of eqs. 2–11 for a completion time C:
+//! Both bounds drop constraints, for example reconfiguration times. What remains of eqs. 2–11 for a completion time C:
 //!
 //! 1. *Jobs.* A job in way w can send from its arrival a to the slot d(w) = ⌊(C − update(w)) / Δt⌋
 //!    (eq. 11). With a rate r it takes ⌈w·r/B⌉ circuits for traffic of weight w, so that ports and
@@ -12,12 +11,16 @@
 //!    (eq. 5). In a slot, a job of rate r takes a fixed multiple of r of each of these resources, so
 //!    over all slots it takes that multiple of its bits, or more. Aggregators are a resource of jobs in
 //!    slots: N of them in each slot (eq. 3), of which a job takes one in each slot in which it sends.
+//! 3. *Circuits.* In a slot, the traffic between two units takes whole circuits, each with a port of both. So over
+//!    some slots, it takes at least its bits divided by what a circuit carries in a slot, rounded up.
 //!
 //! The combinatorial bound is the least C, among the times at which some job can end, at which each
-//! job has a way that satisfies 1, and at which for each resource and all slots from any a to any b,
-//! the jobs whose slots lie from a to b in every such way fit, each in the way that takes least of that
-//! resource. A schedule that ends by C satisfies both, and every later C does, so that bisection is
-//! allowed: more ways satisfy 1, and slots only grow.
+//! job has a way that satisfies 1, and at which for each resource, and for the circuits of each unit, and
+//! all slots from any a to any b, what jobs must take from a to b fits, each in the way that takes least. A job
+//! must send from a to b what it cannot send in its slots before a and after b with the rate r(w). If a job sends on both
+//! sides, it has circuits in all slots from a to b, because its slots are contiguous. A schedule that ends by C
+//! satisfies all this, and every later C does, so that bisection is allowed: more ways satisfy 1, and slots only grow.
+//! If there are many distinct a and b, only some of them are tried.
 //!
 //! The linear bound lets every job split its data between the ways that satisfy 1 and between slots,
 //! under all resources at once. A schedule that ends by C is such a split (all of it in one way), so
@@ -63,7 +66,12 @@ pub fn bound(network: &Network, jobs: &[Job]) -> Result<f64, Error> {
 
 /// The combinatorial bound.
 pub(crate) fn quick(instance: &Instance<'_>) -> f64 {
-    first(instance, 0.0, |time| fits_each(instance, time))
+    let slot = instance.network.slot;
+    let alone = instance.jobs.iter().map(|job| {
+        let end = |choice: &Choice| (job.arrival + choice.least) as f64 * slot + choice.update;
+        job.options.iter().map(end).fold(f64::INFINITY, f64::min)
+    });
+    first(instance, alone.fold(0.0, f64::max), |time| fits_each(instance, time))
 }
 
 #[cfg(feature = "exact")]
@@ -84,6 +92,10 @@ fn first(instance: &Instance<'_>, from: f64, possible: impl Fn(f64) -> bool) -> 
     // Times of windows of doubling width, until the window's last time is possible.
     let times = loop {
         let times = instance.times(start, start + step);
+        // Often the answer, and the others cost more steps.
+        if times.first().is_some_and(|&first| possible(first)) {
+            return times[0];
+        }
         if times.last().is_some_and(|&last| possible(last)) {
             break times;
         }
@@ -181,7 +193,7 @@ fn fits_each(instance: &Instance<'_>, time: f64) -> bool {
     let count = all.len().min(POINTS);
     let points: Vec<usize> =
         (0..count).map(|at| all[at * (all.len() - 1) / (count - 1).max(1)]).collect();
-    let mut needs = Needs::new(instance);
+    let mut needs = Needs::new(instance, &usable);
     points.iter().enumerate().all(|(at, &end)| {
         points[..at].iter().all(|&start| {
             needs.collect(instance, &usable, (start, end));
@@ -199,14 +211,22 @@ struct Needs {
     pairs: Vec<[f64; 2]>,
     /// By unit: circuits in slots.
     circuits: Vec<f64>,
+    /// By job: intervals that begin from the first slot on, or end before the second one, have room for it beside them.
+    avoided: Vec<(usize, usize)>,
 }
 
 impl Needs {
-    fn new(instance: &Instance<'_>) -> Self {
+    fn new(instance: &Instance<'_>, usable: &[Vec<(&Choice, usize)>]) -> Self {
         let network = instance.network;
         let resources = Resource::all(network.units.len());
         let capacities: Vec<f64> = resources.map(|resource| resource.capacity(network)).collect();
+        let avoided = instance.jobs.iter().zip(usable).map(|(job, options)| {
+            let least = options.iter().map(|(choice, _)| choice.least).min().unwrap_or(0);
+            let late = options.iter().map(|&(choice, last)| last - choice.least).max().unwrap_or(0);
+            (job.arrival + least, late)
+        });
         Self {
+            avoided: avoided.collect(),
             taken: vec![0.0; capacities.len()],
             capacities,
             pairs: vec![[0.0; 2]; instance.pairs.len()],
@@ -225,21 +245,23 @@ impl Needs {
         self.pairs.fill([0.0; 2]);
         let slot = instance.network.slot;
         let units = instance.network.units.len();
-        for (job, options) in instance.jobs.iter().zip(usable) {
+        for ((job, options), &(early, late)) in instance.jobs.iter().zip(usable).zip(&self.avoided)
+        {
+            if start >= early || end <= late {
+                continue;
+            }
             // Slots of the job before and after the interval.
             let before = |last: usize| start.min(last).saturating_sub(job.arrival);
             let after = |last: usize| last.saturating_sub(end.max(job.arrival));
             let aside = |last: usize| before(last).max(after(last));
-            if options.iter().any(|&(choice, last)| aside(last) >= choice.least) {
-                continue;
-            }
             let bits = |choice: &Choice, outside: usize| match outside {
                 0 => job.bits,
                 _ => job.bits * (1.0 - SLACK) - choice.fastest * slot * outside as f64,
             };
             // On one side of the interval, or on both.
             let sides = |choice: &Choice, last: usize| {
-                [aside(last), before(last) + after(last)].map(|outside| bits(choice, outside).max(0.0))
+                [aside(last), before(last) + after(last)]
+                    .map(|outside| bits(choice, outside).max(0.0))
             };
             let ((first, last), others) = (options[0], &options[1..]);
             let first_bits = sides(first, last);

@@ -1,45 +1,34 @@
 //! A scheduler beside the paper's: the best schedule that any of them finds.
 //!
 //! Its own search is for the earliest completion time that it can keep. For a given time, `ways` spreads the
-//! jobs over their ways, and `construct` fills slot after slot so that each job meets its own deadline. If
-//! jobs are late, they get more weight, and the slots are filled again; after some attempts, the jobs are also
-//! spread again, with these weights. The search starts at the combinatorial lower bound and ends with a
-//! bisection of the times at which a batch can end.
+//! jobs over their ways, and `plan` gives job after job a place in all slots until its deadline. Jobs that find none
+//! get more weight, and come earlier in the next attempt. `settle` keeps circuits from slot to slot, and checks that no
+//! job misses data. The search starts at the combinatorial lower bound and ends with a bisection of the times at
+//! which a batch can end.
 //!
 //! `best` sets the paper's schedulers beside it, and the same with fewer ports. So no scheduler is better,
 //! and a port more in every unit is never worse.
 
 mod best;
-mod construct;
-mod running;
-mod turns;
+mod plan;
+mod settle;
 mod ways;
 
 use crate::instance::Instance;
 use crate::{Circuits, Error, Job, Network, Schedule, Scheduler};
 
 use best::{Start, best};
-use construct::{Constructor, Style};
+use plan::{EFFORT, Plan};
+use settle::settle;
 
-/// Attempts with new weights for each time.
+/// Attempts for the times from the lower bound on until one is kept: a schedule that meets the bound ends the search.
 const ATTEMPTS: usize = 16;
 
-/// Number of attempts with the same ways.
-const ROUND: usize = 4;
-
-/// How the slots are filled in the attempts, in turn. No style is best for all instances.
-const STYLES: [Style; 4] = [
-    Style::Turns { start: 0.4, power: 1 },
-    Style::Share,
-    Style::Turns { start: 0.05, power: 1 },
-    Style::Turns { start: 0.2, power: 2 },
-];
+/// Attempts for each time of the bisection.
+const BISECTED: usize = 8;
 
 /// Factor by which the weight of a late job grows from attempt to attempt.
 const GROWTH: f64 = 1.5;
-
-/// Most jobs in slots that a search may fill. The instances of table I need a twentieth of it.
-const EFFORT: usize = 4_000_000;
 
 /// The refining scheduler.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -87,20 +76,20 @@ struct Found {
 
 struct Search<'a> {
     instance: &'a Instance<'a>,
-    constructor: Constructor<'a>,
+    plan: Plan<'a>,
+    /// Circuits by pair before slot 0, if given.
+    initial: Option<Vec<u32>>,
     /// By job: the index of the way among its usable ones, of the latest attempt.
     options: Vec<usize>,
-    /// Jobs in slots that may still be filled.
-    effort: usize,
 }
 
 impl<'a> Search<'a> {
     fn new(instance: &'a Instance<'a>, initial: Option<&Circuits>) -> Self {
         Self {
             instance,
-            constructor: Constructor::new(instance, initial),
+            plan: Plan::new(instance),
+            initial: initial.map(|circuits| instance.counts(circuits)),
             options: vec![0; instance.jobs.len()],
-            effort: EFFORT,
         }
     }
 
@@ -108,11 +97,11 @@ impl<'a> Search<'a> {
     /// the answer need not beat.
     fn run(&mut self, bound: f64, known: f64) -> Option<Found> {
         let mut failed = bound;
-        let mut best = self.attempt(failed);
+        let mut best = self.attempt(failed, ATTEMPTS);
         let mut step = self.instance.network.slot;
         let last = known.min(self.instance.longest());
-        while best.is_none() && failed < last && self.effort > 0 {
-            best = self.attempt(failed + step);
+        while best.is_none() && failed < last && self.plan.effort <= EFFORT {
+            best = self.attempt(failed + step, ATTEMPTS);
             if best.is_none() {
                 failed += step;
                 step *= 1.5;
@@ -125,9 +114,9 @@ impl<'a> Search<'a> {
         let times = self.instance.times(failed, until);
         let before = |time: f64| times.partition_point(|&other| other < time - 1e-9);
         let (mut low, mut high) = (0, before(until));
-        while low < high && self.effort > 0 {
+        while low < high && self.plan.effort <= EFFORT {
             let middle = (low + high) / 2;
-            match self.attempt(times[middle]) {
+            match self.attempt(times[middle], BISECTED) {
                 Some(found) => {
                     high = before(found.completion).min(middle);
                     best = Some(found);
@@ -139,27 +128,28 @@ impl<'a> Search<'a> {
     }
 
     /// Tries to complete all jobs by a time.
-    fn attempt(&mut self, time: f64) -> Option<Found> {
-        let mut weights = vec![1.0; self.instance.jobs.len()];
-        let slots = self.instance.deadline(time, 0.0);
-        for attempt in 0..ATTEMPTS {
-            // Resources that late jobs need look fuller, so that others leave them.
-            if attempt % ROUND == 0
-                && !ways::assign(self.instance, time, &weights, &mut self.options)
-            {
-                return None;
-            }
-            self.effort = self.effort.saturating_sub(slots.saturating_mul(self.options.len()));
-            match self.constructor.fill(
-                time,
-                &self.options,
-                &weights,
-                STYLES[attempt % STYLES.len()],
-            ) {
-                Ok(slots) => return Some(self.constructor.finish(&self.options, slots)),
+    fn attempt(&mut self, time: f64, attempts: usize) -> Option<Found> {
+        // Large plans take memory, and time for each attempt.
+        let numbers = self.instance.deadline(time, 0.0).saturating_mul(self.instance.pairs.len());
+        if numbers > EFFORT || !ways::assign(self.instance, time, &mut self.options) {
+            return None;
+        }
+        let mut weights = vec![1.0; self.options.len()];
+        let mut prepare = vec![true; self.options.len()];
+        for attempt in 0..attempts {
+            self.plan.effort += numbers / 64;
+            match self.plan.fill(time, &self.options, &weights, &prepare, attempt) {
+                Ok(()) => {
+                    let mut options = self.options.clone();
+                    let slots = self.plan.result(&mut options);
+                    match settle(self.instance, self.initial.as_deref(), &options, slots) {
+                        Ok(found) => return Some(found),
+                        Err(missing) => missing.into_iter().for_each(|job| prepare[job] = false),
+                    }
+                }
                 Err(late) => late.into_iter().for_each(|job| weights[job] *= GROWTH),
             }
-            if self.effort == 0 {
+            if self.plan.effort > EFFORT {
                 break;
             }
         }

@@ -12,14 +12,9 @@ const PASSES: usize = 4;
 /// Most distinct slots at which the measured intervals start and end.
 const POINTS: usize = 8;
 
-/// Chooses ways in which all jobs can end by a time. `weights` has the importance of each job. `options` has the choices to start from, by job,
-/// and receives the new ones. False if some job has no such way.
-pub(super) fn assign(
-    instance: &Instance<'_>,
-    time: f64,
-    weights: &[f64],
-    options: &mut [usize],
-) -> bool {
+/// Chooses ways in which all jobs can end by a time. `options` has the choices to start from, by job, and receives the
+/// new ones. False if some job has no such way.
+pub(super) fn assign(instance: &Instance<'_>, time: f64, options: &mut [usize]) -> bool {
     for (index, job) in instance.jobs.iter().enumerate() {
         let usable = |option: usize| instance.in_time(index, &job.options[option], time);
         if usable(options[index]) {
@@ -30,7 +25,7 @@ pub(super) fn assign(
             None => return false,
         }
     }
-    let mut use_of = Use::new(instance, time, weights);
+    let mut use_of = Use::new(instance, time);
     for (index, &option) in options.iter().enumerate() {
         use_of.add(index, option, 1.0);
     }
@@ -68,8 +63,6 @@ pub(super) fn assign(
 struct Use<'a> {
     instance: &'a Instance<'a>,
     time: f64,
-    /// By job: multiple by which its use counts.
-    weights: &'a [f64],
     /// Starts and ends of intervals.
     points: Vec<usize>,
     /// By resource, start and end.
@@ -79,7 +72,7 @@ struct Use<'a> {
 }
 
 impl<'a> Use<'a> {
-    fn new(instance: &'a Instance<'a>, time: f64, weights: &'a [f64]) -> Self {
+    fn new(instance: &'a Instance<'a>, time: f64) -> Self {
         let arrivals = instance.jobs.iter().map(|job| job.arrival);
         let options = instance.jobs.iter().flat_map(|job| &job.options);
         let ends = options.map(|choice| instance.deadline(time, choice.update));
@@ -93,7 +86,7 @@ impl<'a> Use<'a> {
         let resources = Resource::all(network.units.len());
         let capacities: Vec<f64> = resources.map(|resource| resource.capacity(network)).collect();
         let shares = vec![0.0; capacities.len() * points.len() * points.len()];
-        Self { instance, time, weights, points, shares, capacities }
+        Self { instance, time, points, shares, capacities }
     }
 
     /// The intervals that contain all slots in which a job can send, and what it takes of each resource.
@@ -109,7 +102,7 @@ impl<'a> Use<'a> {
                 for end in ends.max(start + 1)..points {
                     let length = (self.points[end] - self.points[start]) as f64;
                     let place = (resource * points + start) * points + end;
-                    f(place, self.weights[index] * amount / (self.capacities[resource] * length));
+                    f(place, amount / (self.capacities[resource] * length));
                 }
             }
         };
