@@ -4,8 +4,8 @@ mod brute;
 use std::time::Duration;
 
 use tributary_optical::{
-    Case, Circuits, Exact, Input, Job, Load, Network, Refine, Schedule, Scheduler, Setting, UnitId,
-    Unsolved, bound, check, compare, quick_bound, read, schedulers,
+    Case, Circuits, Demand, Exact, Input, Job, Load, Network, Refine, Schedule, Scheduler, Setting,
+    UnitId, Unsolved, bound, check, compare, quick_bound, read, schedulers,
 };
 
 /// Three units with one port and one aggregator each, which every transfer of a job needs.
@@ -151,6 +151,57 @@ fn refined_schedules_of_table_i_are_on_average_within_5_percent_of_the_bound() {
         let gaps: Vec<f64> = (0..10).map(gap).collect();
         assert!(gaps.iter().sum::<f64>() / 10.0 <= 0.05, "{setting:?}: {gaps:?}");
     }
+}
+
+#[test]
+fn refined_schedules_of_table_i_with_24_ports_are_within_5_percent_of_the_bound() {
+    for (setting, jobs) in [Setting::small(), Setting::loaded(24)]
+        .into_iter()
+        .flat_map(|setting| [40, 50, 60, 80, 100].map(|jobs| (setting.clone(), jobs)))
+    {
+        for seed in 0..10 {
+            let (network, jobs) = instance(&setting, jobs, seed);
+            let schedule = Scheduler::schedule(&Refine::default(), &network, &jobs);
+            let refined = completion(&network, &jobs, &schedule.expect("possible jobs"));
+            let lower = quick_bound(&network, &jobs).expect("possible jobs");
+            let count = jobs.len();
+            assert!(refined <= 1.05 * lower, "{count} jobs, seed {seed}: {refined}, {lower}");
+        }
+    }
+}
+
+/// Three units with one port each and no aggregators.
+fn one_port() -> Network {
+    let setting = Setting { units: 3, ports: 1, inc: 0, ..Setting::default() };
+    setting.network()
+}
+
+/// Half a slot would carry each of both flows, but the port has one circuit in a slot.
+#[test]
+fn the_quick_bound_counts_whole_circuits() {
+    let network = one_port();
+    let job = |id, to| {
+        let demand = Demand { from: UnitId(0), to: UnitId(to), bits: 0.4 * network.port_rate };
+        Job::coflow(id, 0, 3, &[demand]).expect("a possible job")
+    };
+    let jobs = [job(0, 1), job(1, 2)];
+    assert_eq!(quick_bound(&network, &jobs), Ok(2.0));
+    let schedule = Scheduler::schedule(&Refine::default(), &network, &jobs).expect("possible jobs");
+    assert_eq!(completion(&network, &jobs, &schedule), 2.0);
+}
+
+/// A job that needs two of three slots sends in the middle one, which is the only one of the other job.
+#[test]
+fn the_quick_bound_counts_what_a_job_cannot_send_at_other_times() {
+    let network = one_port();
+    let demand = Demand { from: UnitId(0), to: UnitId(1), bits: 1.5 * network.port_rate };
+    let long = Job::coflow(0, 0, 3, &[demand]).expect("a possible job");
+    let update = 0.5;
+    let short = Job::training(1, 1, &[1, 0, 0], UnitId(2), 1e9, update).expect("a possible job");
+    let jobs = [long, short];
+    assert_eq!(quick_bound(&network, &jobs), Ok(3.5));
+    let schedule = Scheduler::schedule(&Refine::default(), &network, &jobs).expect("possible jobs");
+    assert_eq!(completion(&network, &jobs, &schedule), 3.5);
 }
 
 /// Two units, and aggregators for a single job in each slot.
