@@ -12,7 +12,7 @@ use tributary_controller::targets::Kind as Target;
 use tributary_dataplane::EngineKind;
 use tributary_netio::device::Kind as Io;
 use tributary_p4::Architecture;
-use tributary_run::fabric::Kind as Fabric;
+use tributary_run::fabric::{CrossConnectKind, Kind as Fabric};
 use tributary_wire::channel::Token;
 
 use crate::commands::frames::Chosen;
@@ -161,6 +161,11 @@ pub(crate) struct RunArgs {
     /// Use `tributary controller` for running switches, such as a Tofino.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) target: Target,
+    /// What joins the units of a job file: Open vSwitch needs `--fabric netns`.
+    ///
+    /// Use `tributary optical serve` for an optical cross-connect (docs/operate/cross-connects.md).
+    #[arg(long, value_enum, value_name = "KIND", default_value_t)]
+    pub(crate) cross_connect: CrossConnectKind,
     /// Architecture of the program: v1model, or tna, which only the embedded switch runs here.
     #[arg(long, value_name = "ARCH", default_value_t = Architecture::V1model)]
     pub(crate) arch: Architecture,

@@ -11,7 +11,7 @@ use tributary_p4::Architecture;
 use tributary_sim::Processing;
 
 use crate::capture::Capture;
-use crate::fabric::Kind;
+use crate::fabric::{CrossConnectKind, Kind};
 use crate::live::Hub;
 
 /// What to run, and how.
@@ -23,6 +23,8 @@ pub struct Options {
     pub fabric: Kind,
     /// Kind of the switches.
     pub target: Target,
+    /// What joins units, on the fabric `netns`.
+    pub cross_connect: CrossConnectKind,
     /// Architecture of the program.
     pub arch: Architecture,
     /// Seed that replaces the file's.
@@ -57,6 +59,7 @@ impl Options {
             job_file,
             fabric: Kind::default(),
             target: Target::default(),
+            cross_connect: CrossConnectKind::default(),
             arch: Architecture::V1model,
             seed: None,
             p4: None,
@@ -76,9 +79,9 @@ impl Options {
     /// can serve, which is between network namespaces that a run makes. Where the kernel refuses to
     /// carry many datagrams in one buffer, they go one by one.
     #[must_use]
-    pub fn default_io(fabric: Kind, target: Target) -> Io {
-        match (fabric, target) {
-            (Kind::Netns, Target::Embedded) => Io::UdpGso,
+    pub fn default_io(fabric: Kind, target: Target, cross_connect: CrossConnectKind) -> Io {
+        match (fabric, target, cross_connect) {
+            (Kind::Netns, Target::Embedded, CrossConnectKind::Emulated) => Io::UdpGso,
             _ => Io::Packet,
         }
     }
@@ -115,6 +118,7 @@ impl Options {
                  udp-gso only"
             );
         }
+        self.check_cross_connect()?;
         match target {
             Target::Embedded => {}
             Target::Stratum => bail!(
@@ -140,6 +144,26 @@ impl Options {
                 );
             }
         }
+        Ok(())
+    }
+
+    fn check_cross_connect(&self) -> Result<()> {
+        let Self { fabric, io, cross_connect, .. } = self;
+        if *cross_connect == CrossConnectKind::Emulated {
+            return Ok(());
+        }
+        ensure!(
+            *fabric == Kind::Netns,
+            "--cross-connect openvswitch needs --fabric netns: its ports are network interfaces"
+        );
+        ensure!(
+            io.of_ports() != Io::Gso,
+            "--io {io}: Open vSwitch takes datagrams one by one; use --io packet or udp"
+        );
+        ensure!(
+            !self.pin,
+            "--pin is for our own processes: leave it or --cross-connect openvswitch out"
+        );
         Ok(())
     }
 }

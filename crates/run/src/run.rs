@@ -29,8 +29,9 @@ use tributary_worker::workload::{self, need};
 use crate::Options;
 use crate::capture::{self, Capturing};
 use crate::diagnosis::Diagnosis;
-use crate::fabric::{self, Bmv2, Counted, Fabric, Memory, Netns, Note, Sim};
+use crate::fabric::{self, Bmv2, Counted, CrossConnectKind, Fabric, Memory, Netns, Note, Sim};
 use crate::report::{RunReport, SwitchReport, aggregator_bits};
+use crate::testbed::OpenVSwitch;
 use crate::watch::Sampler;
 
 use notes::Notes;
@@ -40,6 +41,10 @@ use stopped::Watch;
 /// The warning where threads have no effect.
 const THREADS_IGNORED: &str =
     "`threads` of jobs is ignored: with `--fabric sim` each worker has one";
+
+/// The warning where only a switch could inject faults.
+const FIBRES_IGNORED: &str =
+    "`[faults]` is ignored on the fibres between units: BMv2 injects no faults";
 
 /// Time limit for the reports of parameter servers.
 const REPORT_TIME: Duration = Duration::from_secs(5);
@@ -110,9 +115,19 @@ fn load(options: &Options, observer: &mut impl Observer) -> Result<Scenario> {
         // The memory fabric uses the simulator's TCP, which would follow them.
         scenario.network.topology.clear_timing();
     }
+    let optical = scenario.network.topology.optical.as_ref();
+    if options.target == Target::Bmv2 && optical.is_some_and(|it| !it.fibre.faults.is_none()) {
+        observer.warn(FIBRES_IGNORED);
+    }
     ensure!(
         scenario.orchestration.is_none() || options.fabric != fabric::Kind::Memory,
         "units around a cross-connect need circuits that change: add --fabric sim, or --fabric netns"
+    );
+    ensure!(
+        scenario.orchestration.is_some() || options.cross_connect == CrossConnectKind::default(),
+        "--cross-connect: {} has no units around a cross-connect \
+         (docs/start/job-files.md#units-around-a-cross-connect); leave the option out",
+        options.job_file.display()
     );
     need::check_run(&scenario, options.fabric == fabric::Kind::Netns)?;
     if options.fabric == fabric::Kind::Sim {
@@ -137,6 +152,9 @@ pub fn run(
     if options.target == Target::Bmv2 {
         // Missing programs are reported before the run starts.
         Bmv2::find()?;
+    }
+    if options.cross_connect == CrossConnectKind::OpenVSwitch {
+        OpenVSwitch::check()?;
     }
     options.capture.iter().try_for_each(|to| capture::check(to, &options.job_file))?;
     let deployment = Arc::new(Deployment::new(load(options, observer)?)?);

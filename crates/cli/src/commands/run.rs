@@ -47,10 +47,13 @@ pub(crate) fn run(args: &RunArgs, metrics: &Metrics) -> Result<()> {
         job_file: args.job_file.clone(),
         fabric: args.fabric,
         target: args.target,
+        cross_connect: args.cross_connect,
         arch: args.arch,
         seed: args.seed,
         p4: args.p4.clone(),
-        io: args.io.unwrap_or_else(|| Options::default_io(args.fabric, args.target)),
+        io: args
+            .io
+            .unwrap_or_else(|| Options::default_io(args.fabric, args.target, args.cross_connect)),
         engine: args.engine,
         pin: args.pin,
         switch_threads: args.switch_threads,

@@ -20,7 +20,7 @@ pub(crate) fn installed(program: &str) -> bool {
 }
 
 /// Whether this machine can run jobs on BMv2.
-fn bmv2() -> bool {
+pub(crate) fn bmv2() -> bool {
     installed("simple_switch_grpc") && installed("p4c-bm2-ss") && namespaces()
 }
 

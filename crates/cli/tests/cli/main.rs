@@ -9,6 +9,7 @@ mod chaos;
 #[path = "../shared/command.rs"]
 mod command;
 mod cores;
+mod cross_connects;
 mod deaths;
 mod doctor;
 mod esa;

@@ -15,14 +15,11 @@ use libtest_mimic::{Arguments, Trial};
 use tributary_model::circuits::{Circuits, Port};
 use tributary_optical::crossconnect::openflow::OpenFlow;
 use tributary_optical::crossconnect::{CrossConnect, Error};
-use tributary_run::testbed::{Output, enter_user_namespace_if_needed};
+use tributary_run::testbed::{OpenVSwitch, Output, enter_user_namespace_if_needed};
 
 use devices::{Device, Kind, LIMIT};
 use lab::{Lab, NODE};
 use suite::{await_ports, circuits, run};
-
-const OPEN_VSWITCH: [&str; 5] =
-    ["ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovs-ofctl"];
 
 const EMULATED: [(&str, fn()); 7] = [
     ("a_cable_is_a_circuit", a_cable_is_a_circuit),
@@ -44,12 +41,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     // This must happen before any thread is started.
     let obstacle = enter_user_namespace_if_needed().err().map(|refusal| refusal.to_string());
-    let without = |program: &&&str| Command::new(program).arg("--version").output().is_err();
-    let missing = OPEN_VSWITCH.iter().find(without);
-    let missing = missing.map(|program| format!("{program} not found on the PATH"));
-    // Its datapath in user space makes an interface for the bridge.
-    let tunnels = std::fs::File::options().read(true).write(true).open("/dev/net/tun");
-    let missing = missing.or(tunnels.err().map(|error| format!("/dev/net/tun: {error}")));
+    let missing = OpenVSwitch::check().err().map(|error| error.to_string());
+    // A test adds flows with it.
+    let ofctl = tributary_base::programs::on_path("ovs-ofctl").is_none();
+    let missing = missing.or(ofctl.then(|| "ovs-ofctl is not on the PATH".to_owned()));
     let mut trials = Vec::new();
     for (kind, own, obstacle) in [
         (Kind::Emulated, &EMULATED[..], obstacle.clone()),
@@ -107,7 +102,7 @@ fn a_cable_is_a_circuit() {
 
 fn a_device_that_dies_during_a_change_is_lost() {
     let lab = Lab::new();
-    let mut device = Device::emulated(&lab, &["--outage", "60s"]);
+    let device = Device::emulated(&lab, &["--outage", "60s"]);
     run(async {
         let mut driver = device.driver();
         let change = tokio::spawn(async move { driver.change(&circuits(&[(1, 2)])).await });

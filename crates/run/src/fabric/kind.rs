@@ -1,4 +1,4 @@
-//! The fabrics by their names.
+//! The fabrics, and what joins units, by their names.
 
 use std::fmt;
 
@@ -45,4 +45,16 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// What joins the units of a job file by circuits, on the fabric [`Kind::Netns`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum CrossConnectKind {
+    /// The process `tributary crossconnect`, with the outage of the job file.
+    #[default]
+    Emulated,
+    /// Open vSwitch in user space, over OpenFlow 1.3: changes have no outage.
+    #[cfg_attr(feature = "clap", value(name = "openvswitch"))]
+    OpenVSwitch,
 }

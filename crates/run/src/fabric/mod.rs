@@ -26,7 +26,7 @@ use crate::Options;
 
 pub use counted::Counted;
 pub use crossing::{Crossing, Crossings};
-pub use kind::Kind;
+pub use kind::{CrossConnectKind, Kind};
 pub use memory::Memory;
 pub use netns::{Bmv2, CROSS_CONNECT, LastWords, Netns, PortFrames, Scratch, testbed_topology};
 pub use sim::Sim;

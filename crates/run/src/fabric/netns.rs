@@ -3,6 +3,7 @@
 //! switches.
 
 mod bmv2;
+mod cross_connect;
 mod interfaces;
 mod scratch;
 mod servers;
@@ -32,7 +33,6 @@ use tributary_model::{
 };
 use tributary_netio::FrameCount;
 use tributary_netio::device::Kind as Io;
-use tributary_optical::crossconnect::CrossConnect;
 use tributary_p4runtime::p4::v1::Entity;
 use tributary_sim::Taps;
 use tributary_wire::Host as Address;
@@ -47,6 +47,8 @@ use crate::Options;
 use crate::cores::Pins;
 
 pub use bmv2::Bmv2;
+pub use cross_connect::CROSS_CONNECT;
+use cross_connect::link_part;
 pub use scratch::Scratch;
 use servers::{Count, Servers};
 use sniffers::Sniffers;
@@ -60,12 +62,6 @@ const OWN_DESCRIPTORS: u64 = 24;
 
 /// Time limit for a switch to start listening.
 const START_TIME: Duration = Duration::from_secs(30);
-
-/// Name of the cross-connect's namespace; no host or switch has such a name.
-pub const CROSS_CONNECT: &str = "cross=connect";
-
-/// Time limit for the cross-connect to answer, beside the outage.
-const CROSS_CONNECT_TIME: Duration = Duration::from_secs(5);
 
 /// Most frames on a link at a time: those of some windows, in the buffers of the sockets at its ends. Most of them have
 /// arrived when the receiver reports, which is later.
@@ -497,31 +493,6 @@ impl Netns {
         faults
     }
 
-    /// Starts the cross-connect between the units.
-    async fn start_cross_connect(
-        &mut self,
-        topology: &testbed::Topology,
-    ) -> Result<Box<dyn CrossConnect>> {
-        let deployment = Arc::clone(&self.deployment);
-        let units = &deployment.scenario().network.topology;
-        let socket = self.sockets.path().join("cross-connect.sock");
-        let mut command = self.command("crossconnect", None);
-        self.measure(&mut command, "cross-connect");
-        for port in 1..=units.cross_connect_ports() {
-            let interface = topology.interface(&testbed::LinkEnd::new(CROSS_CONNECT, port));
-            command.arg("--port").arg(format!("{port}@{interface}"));
-        }
-        let outage = units.optical.as_ref().map_or(Duration::ZERO, |optical| optical.outage);
-        command.args(["--io", &self.options.io.of_ports().to_string()]);
-        command.args(["--outage", &format!("{}us", outage.as_micros())]);
-        command.args(["--listen", &format!("unix:{}", socket.display())]);
-        let process = self.testbed.spawn(CROSS_CONNECT, command, Output::Keep)?;
-        wait_for(&socket, &process).await.context("the cross-connect")?;
-        self.cables.push(process);
-        let address = format!("emulated:unix:{}", socket.display());
-        Ok(tributary_optical::crossconnect::connect(&address, outage + CROSS_CONNECT_TIME, None)?)
-    }
-
     /// Where endpoints take part in jobs.
     fn runs(&self) -> PathBuf {
         self.sockets.path().join("runs.sock")
@@ -634,14 +605,6 @@ fn watch(
             drop(notes.send(note(ending(&process, status), is_death(status))));
         }
     });
-}
-
-/// What a process between links is.
-fn link_part(process: &Process) -> String {
-    match process.node() {
-        CROSS_CONNECT => "the cross-connect".to_owned(),
-        node => format!("the cable {node}"),
-    }
 }
 
 /// How a process has ended, in words.

@@ -28,10 +28,12 @@ use std::os::fd::{AsFd, AsRawFd};
 
 mod links;
 mod namespace;
+mod openvswitch;
 mod process;
 mod topology;
 mod user_namespace;
 
+pub use openvswitch::{OpenVSwitch, OpenVSwitchError};
 pub use process::{LineSink, Output, Process, Stream};
 pub use topology::{Host, InvalidTopology, Link, LinkEnd, SwitchNode, Topology};
 pub use user_namespace::{Privilege, PrivilegeError, enter_user_namespace_if_needed};

@@ -97,6 +97,12 @@ impl Process {
         &self.0.program
     }
 
+    /// The name of the program, without its directory.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.program.rsplit('/').next().unwrap_or_default()
+    }
+
     /// Its process ID, which is also its process group's.
     #[must_use]
     pub fn id(&self) -> u32 {
