@@ -103,6 +103,13 @@ fn take_turns(more: &[&str]) -> Value {
 }
 
 #[test]
+fn circuits_of_the_emulated_cross_connect_change_while_jobs_run() {
+    if namespaces() {
+        take_turns(&[]);
+    }
+}
+
+#[test]
 fn circuits_of_open_vswitch_change_while_jobs_run() {
     if !open_vswitch() {
         return;
@@ -135,7 +142,7 @@ fn circuits_of_open_vswitch_change_between_units_of_bmv2() {
     watched("examples/units.toml", &both, async |_| {});
 }
 
-/// As after a restart of `ovs-vswitchd`.
+/// As another controller would remove them.
 #[test]
 fn the_loop_restores_flows_that_open_vswitch_has_lost() {
     if !open_vswitch() {

@@ -1,12 +1,12 @@
 //! `tributary optical serve` around three units in namespaces, with real workers, servers, switches and
-//! an emulated cross-connect, all of which outlive each other.
+//! an emulated cross-connect or Open vSwitch, all of which outlive each other.
 
 mod site;
 
 use std::time::Duration;
 
 use site::{Site, kill_now};
-use tributary_run::testbed::Stream;
+use tributary_run::testbed::{OpenVSwitch, Process, Stream};
 
 const ELEMENTS: usize = 30_000;
 const ROUNDS: usize = 6;
@@ -34,13 +34,10 @@ const WORKERS: [(&str, [&str; 2]); 2] = [("near", ["w1", "w2"]), ("far", ["w3", 
 /// The demand of a worker.
 const BITS: u64 = 32 * ELEMENTS as u64;
 
-#[test]
-fn jobs_go_on_whoever_is_killed() {
-    let Some(site) = Site::start(&jobs()) else { return };
-    let mut device = site.cross_connect();
-    let mut controller = site.controller();
+/// Starts the servers and workers of both jobs, and admits the jobs.
+fn start_jobs(site: &Site) -> ([Process; 2], Vec<Process>) {
     let servers = ["ps2", "ps3"].map(|host| site.server(host));
-    let workers: Vec<_> = WORKERS
+    let workers = WORKERS
         .iter()
         .flat_map(|(job, hosts)| {
             (0..).zip(hosts).map(|(index, host)| site.worker(job, index, host))
@@ -49,8 +46,33 @@ fn jobs_go_on_whoever_is_killed() {
     for job in [1, 2] {
         site.admit(job, BITS, ROUNDS as u64, 64);
     }
+    (servers, workers)
+}
+
+fn are_over(workers: &[Process]) -> bool {
+    workers.iter().all(|worker| worker.wait(Some(Duration::ZERO)).unwrap().is_some())
+}
+
+/// Checks that all workers have compared all values.
+fn assert_summed(workers: &[Process]) {
+    for worker in workers {
+        let (code, errors) = site::ended(worker);
+        assert_eq!(code, Some(0), "{errors}");
+        let values = ROUNDS * ELEMENTS;
+        let said = format!("{values} values summed, {values} of them compared");
+        let output = worker.output(Stream::Out);
+        assert!(output.contains(&said), "{output}");
+    }
+}
+
+#[test]
+fn jobs_go_on_whoever_is_killed() {
+    let Some(site) = Site::start(&jobs()) else { return };
+    let mut device = site.cross_connect();
+    let mut controller = site.controller();
+    let (servers, workers) = start_jobs(&site);
     let mut kills = 0;
-    while workers.iter().any(|worker| worker.wait(Some(Duration::ZERO)).unwrap().is_none()) {
+    while !are_over(&workers) {
         // At another point of a slot each time.
         std::thread::sleep(Duration::from_millis(230 + 37 * kills % 200));
         kill_now(&controller);
@@ -71,17 +93,38 @@ fn jobs_go_on_whoever_is_killed() {
     }
     println!("{kills} times killed");
     assert!(kills > 1, "the jobs were over before anything happened");
-    for worker in &workers {
-        let (code, errors) = site::ended(worker);
-        assert_eq!(code, Some(0), "{errors}");
-        let values = ROUNDS * ELEMENTS;
-        let said = format!("{values} values summed, {values} of them compared");
-        let output = worker.output(Stream::Out);
-        assert!(output.contains(&said), "{output}");
-    }
+    assert_summed(&workers);
     // Jobs whose iterations are over leave the switches: all memory is free.
     site.until_empty();
     for process in servers.iter().chain([&controller, &device]) {
+        site::stop(process);
+    }
+}
+
+#[test]
+fn jobs_go_on_when_open_vswitch_restarts() {
+    if let Err(obstacle) = OpenVSwitch::check() {
+        println!("skipped: {obstacle}");
+        return;
+    }
+    let Some(site) = Site::start(&jobs()) else { return };
+    let mut device = site.open_vswitch();
+    let controller = site.controller_of(&format!("openflow:unix:{}", device.socket().display()));
+    let (servers, workers) = start_jobs(&site);
+    let mut kills = 0;
+    while !are_over(&workers) {
+        std::thread::sleep(Duration::from_millis(500 + 37 * kills % 200));
+        let [_, switch] = device.processes();
+        kill_now(switch);
+        site.restart(&mut device);
+        kills += 1;
+        assert!(kills < 200, "the jobs do not end: {}", controller.output(Stream::Err));
+    }
+    println!("{kills} times killed");
+    assert!(kills > 1, "the jobs were over before anything happened");
+    assert_summed(&workers);
+    site.until_empty();
+    for process in servers.iter().chain([&controller]) {
         site::stop(process);
     }
 }

@@ -11,7 +11,7 @@ use tributary_api::jobs::v1;
 use tributary_api::jobs::v1::jobs_client::JobsClient;
 use tributary_model::{End, Scenario, circuits::Port as Fibre};
 use tributary_run::testbed::{
-    Host, Link, LinkEnd, Output, Process, Stream, SwitchNode, Testbed, Topology,
+    Host, Link, LinkEnd, OpenVSwitch, Output, Process, Stream, SwitchNode, Testbed, Topology,
 };
 
 /// Time limit of each wait.
@@ -113,8 +113,26 @@ impl Site {
         process
     }
 
-    /// Starts the controller. When this returns, it serves clients.
+    /// Starts Open vSwitch in its place.
+    pub(crate) fn open_vswitch(&self) -> OpenVSwitch {
+        let ports = 1..=self.scenario.network.topology.cross_connect_ports();
+        let interface = |port| (port, self.topology.interface(&LinkEnd::new(DEVICE, port)));
+        let ports: Vec<_> = ports.map(interface).collect();
+        OpenVSwitch::start(&self.testbed, DEVICE, self.directory.path(), &ports, None).unwrap()
+    }
+
+    /// Starts Open vSwitch again, without its flows.
+    pub(crate) fn restart(&self, device: &mut OpenVSwitch) {
+        device.restart(&self.testbed).unwrap();
+    }
+
+    /// Starts the controller of the emulated cross-connect. When this returns, it serves clients.
     pub(crate) fn controller(&self) -> Process {
+        self.controller_of(&format!("emulated:{}", self.socket(DEVICE)))
+    }
+
+    /// Starts the controller of a cross-connect.
+    pub(crate) fn controller_of(&self, cross_connect: &str) -> Process {
         let mut args = vec!["optical".to_owned(), "serve".into(), self.path("units.toml")];
         for switch in &self.scenario.network.topology.switches {
             args.extend([
@@ -122,7 +140,7 @@ impl Site {
                 format!("{0}={1}", switch.name, self.socket(&switch.name)),
             ]);
         }
-        args.extend(["--cross-connect".into(), format!("emulated:{}", self.socket(DEVICE))]);
+        args.extend(["--cross-connect".into(), cross_connect.into()]);
         args.extend(["--listen".into(), self.socket("controller")]);
         args.extend(["--journal".into(), self.path("journal.redb")]);
         let process = self.start_at("unit1", &args);
