@@ -130,6 +130,14 @@ fn circuits_change_between_units_of_bmv2() {
     }
     assert_eq!(take_turns(&BMV2)["switch"], "bmv2");
     watched("examples/units.toml", &BMV2, async |_| {});
+    let lossy = TURNS.replace("TENSORS", "1") + "[faults]\nloss = 0.01\n";
+    let file = JobFile::new(&lossy);
+    let name = file.name();
+    let args = [&["run", &name, "--fabric", "netns"], &BMV2[..]].concat();
+    let output = tributary(&args).output().unwrap();
+    let errors = text(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("`[faults]` is ignored on the fibres between units"), "{errors}");
 }
 
 #[test]
