@@ -1,6 +1,5 @@
 //! What joins the units: the emulated cross-connect, or Open vSwitch.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -29,31 +28,25 @@ impl Netns {
         let interface = |port| (port, topology.interface(&LinkEnd::new(CROSS_CONNECT, port)));
         let ports: Vec<_> = (1..=units.cross_connect_ports()).map(interface).collect();
         let address = match self.options.cross_connect {
-            CrossConnectKind::Emulated => {
-                format!(
-                    "emulated:unix:{}",
-                    self.emulated_cross_connect(&ports, outage).await?.display()
-                )
-            }
-            CrossConnectKind::OpenVSwitch => {
-                format!("openflow:unix:{}", self.open_vswitch(&ports)?.display())
-            }
+            CrossConnectKind::Emulated => self.start_emulated(&ports, outage).await?,
+            CrossConnectKind::OpenVSwitch => self.start_open_vswitch(&ports)?,
         };
         let mut device = connect(&address, outage + TIME, None)?;
         let deadline = Instant::now() + START_TIME;
         while device.ports().await.is_ok_and(|found| usize::from(found) < ports.len()) {
-            // Open vSwitch does it in the background.
-            ensure!(Instant::now() < deadline, "the cross-connect lacks ports");
+            // Open vSwitch opens interfaces in the background.
+            ensure!(Instant::now() < deadline, "the cross-connect has not all of its ports");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         Ok(device)
     }
 
-    async fn emulated_cross_connect(
+    /// Returns its address.
+    async fn start_emulated(
         &mut self,
         ports: &[(u16, String)],
         outage: Duration,
-    ) -> Result<PathBuf> {
+    ) -> Result<String> {
         let socket = self.sockets.path().join("cross-connect.sock");
         let mut command = self.command("crossconnect", None);
         self.measure(&mut command, "cross-connect");
@@ -66,16 +59,17 @@ impl Netns {
         let process = self.testbed.spawn(CROSS_CONNECT, command, Output::Keep)?;
         wait_for(&socket, &process).await.context("the cross-connect")?;
         self.cables.push(process);
-        Ok(socket)
+        Ok(format!("emulated:unix:{}", socket.display()))
     }
 
-    fn open_vswitch(&mut self, ports: &[(u16, String)]) -> Result<PathBuf> {
+    /// Returns its address.
+    fn start_open_vswitch(&mut self, ports: &[(u16, String)]) -> Result<String> {
         let directory = self.sockets.path().join("openvswitch");
         std::fs::create_dir(&directory).context("cannot make a directory for Open vSwitch")?;
         let started = OpenVSwitch::start(&self.testbed, CROSS_CONNECT, &directory, ports, None);
         let started = started.context("the cross-connect")?;
         self.cables.extend(started.processes().map(Process::clone));
-        Ok(started.socket())
+        Ok(format!("openflow:unix:{}", started.socket().display()))
     }
 }
 
