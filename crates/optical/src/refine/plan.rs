@@ -114,7 +114,7 @@ impl<'a> Plan<'a> {
         let mut late = Vec::new();
         for (_, job) in order {
             // Once a job is late, the attempt only tells which others are.
-            if !self.insert(job, options[job]) && !(late.is_empty() && self.exchange(job)) {
+            if !(self.insert(job, options[job]) || late.is_empty() && self.exchange(job)) {
                 late.push(job);
             }
         }
