@@ -314,15 +314,13 @@ impl<'a> Allocation<'a> {
         fits
     }
 
-    /// Gives jobs what others have left, beyond their pace: they may have become faster.
+    /// Gives jobs what others have left, beyond their pace, step by step in turn: they may have become faster.
     pub(crate) fn outpace(&mut self) {
         self.paced = false;
-        for &job in self.active {
-            if self.rates[job] > 0.0 && self.jobs[job].pace.is_finite() {
-                while let Some(step) = self.step(job)
-                    && self.raise(job, step)
-                {}
-            }
+        let slow = |job: &usize| self.rates[*job] > 0.0 && self.jobs[*job].pace.is_finite();
+        let mut slow: Vec<usize> = self.active.iter().copied().filter(slow).collect();
+        while !slow.is_empty() {
+            slow.retain(|&job| self.step(job).is_some_and(|step| self.raise(job, step)));
         }
     }
 

@@ -258,7 +258,7 @@ fn tell(report: &SlotReport, topology: &Topology) {
     for (job, rate) in &report.late {
         let rate = rate.get() as f64 / 1e6;
         tributary_base::say!(
-            "{at:9.3} s  job {job}: late; its slowest worker keeps up with {rate:.1} Mb/s, and more is for other jobs first"
+            "{at:9.3} s  job {job}: late; its slowest worker keeps up with at most {rate:.1} Mb/s, and other jobs get more first"
         );
     }
     for problem in &report.problems {

@@ -72,7 +72,7 @@ impl Source for Slots {
             }),
             (
                 "tributary_optical_late_iterations_total",
-                "Iterations that took a slot longer than their job's rate allowed",
+                "Iterations that took a slot longer than their job's rate needs",
                 |it| it.late_iterations,
             ),
             (

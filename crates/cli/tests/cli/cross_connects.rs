@@ -159,8 +159,7 @@ fn the_loop_restores_flows_that_open_vswitch_has_lost() {
     let mut lost = 0;
     let (_, seen) = watched(&turns(6).name(), &OPEN_VSWITCH, async |device| {
         if lost < 3 && device.circuits().await.is_ok_and(|circuits| !circuits.is_empty()) {
-            device.change(&Circuits::DARK).await.unwrap();
-            lost += 1;
+            lost += u32::from(device.change(&Circuits::DARK).await.is_ok());
         }
     });
     assert_eq!(lost, 3, "{seen:?}");

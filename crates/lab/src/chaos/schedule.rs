@@ -143,7 +143,7 @@ impl Iterator for Schedule {
     }
 }
 
-/// What fails until when.
+/// What is still to fail.
 #[derive(Debug)]
 pub enum Failures {
     /// A schedule, for so long.

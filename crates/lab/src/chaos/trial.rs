@@ -412,6 +412,10 @@ impl<'a> Chaos<'a> {
             }
         }
         let limit = RECOVERY.max(10 * stated);
+        let silent = |(crew, _): &(&Crew, &JobSpec)| now > self.begin + limit && !crew.has_summed();
+        if let Some((_, job)) = self.crews.iter().zip(self.site.jobs()).find(silent) {
+            bail!("job {} has not summed anything in {limit:?} since the start", job.name);
+        }
         if let Some(name) = self.wounds.older_than(limit, now) {
             bail!("not all jobs have summed anything in {limit:?} since the failure of {name}");
         }

@@ -17,8 +17,8 @@
 //! part: its end is the worker's death, unless it comes back within [`RETURN`].
 //!
 //! Workers whose sequence numbers run short stop as well. When all have, they go on in another run with the same workers.
-//! So they do once if no sums come to any of them, although none has died, in a job that need not end with a death: a switch
-//! may have lost its memory.
+//! If no sums come to any worker, and none has died, a switch may have lost its memory. A job that need not end with a
+//! death then goes on in another run, too, unless that one was begun for the same reason and completed no round.
 //!
 //! When a worker has died, the others learn it. What they do follows from [`OnDeath`]: they end; or they
 //! stop, say of how many rounds they have the sums, and go on in another run, from the round that the one
@@ -536,7 +536,9 @@ impl Job {
             // A switch may have lost what one worker has the sum of, and another has not.
             let handover = self.run.served.handover.map(|handover| handover.rounds);
             if self.run.unstuck && handover == Some(spoken.rounds) {
-                let reason = format!("job {name}: no results come, and no worker has died");
+                let reason = format!(
+                    "job {name}: no round was complete in two runs, and no worker has died"
+                );
                 return self.end_run(Notice::Over(reason));
             }
             return self.begin(Next { workers: spoken.left, spoken: Some(spoken), epoch: None });

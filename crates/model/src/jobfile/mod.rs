@@ -169,6 +169,9 @@ fn read(
         },
     };
     let jobs = raw.resolve(&topology, &switch, seed, directory)?;
+    if orchestration.as_ref().is_some_and(|settings| settings.partial_inc) {
+        raw.refuse_losses_of_parts(&topology, &jobs)?;
+    }
     Ok(Scenario {
         name,
         seed,

@@ -786,4 +786,11 @@ fn jobs_that_go_on() {
         let line = refused(&format!("{goes_on}{more}"));
         assert!(line.ends_with("`on_death` out") || line.contains("`on_death` out, or"), "{line}");
     }
+    let units = "protocol = \"p4inc\"\n[topology]\nunits = 3\n[orchestrator]\npartial_inc = true\n";
+    let wide = "workers = [\"w1\", \"w3\"]\nps = \"ps3\"\n";
+    assert_eq!(
+        refused(&format!("{units}{goes_on}{wide}")),
+        "with `partial_inc`, a job over several units cannot go on without one of its workers; set on_death = \
+         \"wait\", or leave it out"
+    );
 }

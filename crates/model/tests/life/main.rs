@@ -169,7 +169,7 @@ fn iterations_while_changes_fail() {
 
 #[test]
 fn switches_that_lose_their_memory() {
-    each(2, Budget { lapses: 1, ..NONE });
+    each(2, Budget { lapses: 2, ..NONE });
     each(3, Budget { lapses: 1, ..NONE });
     each_stepped(2, Budget { lapses: 1, ..NONE });
     each_of_a_group(2, Budget { lapses: 1, ..NONE });

@@ -120,8 +120,8 @@ pub struct Plan {
     pub rates: Vec<(JobId, Rate)>,
     /// Iterations to start, each with its number and its job's rate.
     pub starts: Vec<(JobId, u64, Rate)>,
-    /// Running jobs that are seen to be late, with the rate that their slowest worker has kept up with. More is for
-    /// others first.
+    /// Running jobs that are seen to be late, with the greatest rate that their slowest worker can have kept up with.
+    /// Others get more first.
     pub late: Vec<(JobId, Rate)>,
 }
 
@@ -135,13 +135,18 @@ struct Flight {
     at: Duration,
     /// What was to be sent until then.
     sent: f64,
-    /// Whether everything was to be sent a slot before.
+    /// Seconds with a rate.
+    sending: f64,
+    /// Whether its job's pace has bound it.
+    paced: bool,
+    /// Whether it is late.
     late: bool,
 }
 
 impl Flight {
     fn new(number: u64, since: Duration, begun: Begun) -> Self {
-        Self { number, since, begun, at: since, sent: 0.0, late: false }
+        let (sent, sending) = (0.0, 0.0);
+        Self { number, since, begun, at: since, sent, sending, paced: false, late: false }
     }
 
     /// Estimates what is left of an iteration with so much data at this time. Returns whether it is seen to be late.
@@ -149,7 +154,9 @@ impl Flight {
     /// A transfer that ends with its slot is heard of in the next one, so only a whole slot more is late.
     fn advance(&mut self, all: f64, now: Duration) -> bool {
         let late = !self.late && self.sent >= all;
-        self.sent += self.begun.rate * (now - self.at).as_secs_f64();
+        let time = (now - self.at).as_secs_f64();
+        self.sent += self.begun.rate * time;
+        self.sending += if self.begun.rate > 0.0 { time } else { 0.0 };
         self.begun.left = (all - self.sent).max(REST * all);
         self.at = now;
         self.late |= late;
@@ -273,7 +280,7 @@ impl Planner {
             if !job.running && self.updating.get(&id).is_some_and(|until| now < *until) {
                 continue;
             }
-            let flight = self.flight(now, job, &mut plan);
+            let flight = self.advance(now, job, &mut plan);
             if let Some(Flight { since, number, .. }) = flight
                 && now - since > self.limit
             {
@@ -301,10 +308,12 @@ impl Planner {
             let (way, rate) = (decision.ways[at], rates[at]);
             let bits_per_second = Rate::new((rate / self.scale).ceil() as u64);
             let Some(paced) = bits_per_second.filter(|_| rate > 0.0) else { continue };
+            let bound = rate >= orders[at].pace * (1.0 - 1e-6);
             if job.running {
                 plan.rates.push((job.id, paced));
                 let flight = self.flights.get_mut(&job.id).expect("running jobs have one");
                 flight.begun.rate = rate;
+                flight.paced |= bound;
                 continue;
             }
             let to = job.place(orders[at].ways[way].inc);
@@ -317,7 +326,7 @@ impl Planner {
             }
             let number = job.iteration + 1;
             let begun = Begun { way, left: orders[at].bits, rate };
-            self.flights.insert(job.id, Flight::new(number, now, begun));
+            self.flights.insert(job.id, Flight { paced: bound, ..Flight::new(number, now, begun) });
             plan.starts.push((job.id, number, paced));
         }
         Ok(plan)
@@ -391,13 +400,13 @@ impl Planner {
         for job in jobs {
             let Some(flight) = ended.get(&job.id) else { continue };
             self.updating.insert(job.id, now + job.update);
-            let pace = self.paces.get(&job.id).filter(|_| !flight.late);
-            // It kept up. Was that all that it can do?
-            match pace.map(|&pace| (pace, flight.begun.rate >= pace * (1.0 - 1e-6))) {
-                Some((pace, true)) => self.paces.insert(job.id, pace * GROWTH),
-                Some((_, false)) => self.paces.remove(&job.id),
-                None => None,
-            };
+            // It kept up with that, so perhaps with more.
+            if !flight.late
+                && flight.paced
+                && let Some(pace) = self.paces.get_mut(&job.id)
+            {
+                *pace *= GROWTH;
+            }
         }
         let known: BTreeSet<JobId> = jobs.iter().map(|job| job.id).collect();
         self.paces.retain(|id, _| known.contains(id));
@@ -412,9 +421,9 @@ impl Planner {
     /// What is known of a job's running iteration, with what is left of it. One that an earlier
     /// controller started counts as whole.
     ///
-    /// In a sum, all workers wait for the slowest. While an iteration is late, its job's pace is at most all data in the
-    /// time since its start.
-    fn flight(&mut self, now: Duration, job: &JobState, plan: &mut Plan) -> Option<Flight> {
+    /// In a sum, all workers wait for the slowest. While an iteration is late, its job keeps up with at most all data in
+    /// the time in which it could send.
+    fn advance(&mut self, now: Duration, job: &JobState, plan: &mut Plan) -> Option<Flight> {
         if !job.running {
             return None;
         }
@@ -425,8 +434,8 @@ impl Planner {
         });
         let newly = flight.advance(all, now);
         if flight.late {
-            let pace = all / (now - flight.since).as_secs_f64();
-            self.paces.insert(job.id, MARGIN * pace);
+            let pace = all / flight.sending;
+            self.paces.insert(job.id, (MARGIN * pace).max(STEP));
             plan.late.extend(
                 Rate::new((pace / self.scale).ceil() as u64)
                     .filter(|_| newly)
@@ -623,17 +632,35 @@ mod tests {
     }
 
     #[test]
-    fn a_late_job_may_use_what_others_leave() {
-        let mut planner = planner(1, "scheduler = \"noINC-FCFS\"");
-        let mut alone = [job(1, 1, 80)];
-        let mut circuits = Joined::DARK;
-        for slot in 0..20 {
-            let plan = planner.plan(Duration::from_secs(slot), &alone, &circuits).unwrap();
-            circuits = plan.circuits.clone().unwrap_or(circuits);
-            (alone[0].iteration, alone[0].running) = (1, true);
-            let mut rates =
-                plan.starts.iter().map(|start| start.2).chain(plan.rates.iter().map(|rate| rate.1));
-            assert!(rates.all(|rate| rate.get() >= 39_900_000_000), "slot {slot}");
+    fn late_jobs_share_what_others_leave() {
+        for scheduler in ["noINC-FCFS", "noINC-TW"] {
+            let mut planner = planner(1, &format!("scheduler = \"{scheduler}\""));
+            let mut jobs = vec![job(1, 1, 80)];
+            let mut circuits = Joined::DARK;
+            let (mut late, mut rates) = (0, Vec::new());
+            for slot in 0..30 {
+                if slot == 20 {
+                    jobs.push(JobState { workers: vec![SwitchId(0)], ..job(3, 1, 80) });
+                }
+                let plan = planner.plan(Duration::from_secs(slot), &jobs, &circuits).unwrap();
+                circuits = plan.circuits.clone().unwrap_or(circuits);
+                for (id, number, _) in &plan.starts {
+                    let job = jobs.iter_mut().find(|job| job.id == *id).unwrap();
+                    (job.iteration, job.running) = (*number, true);
+                }
+                late += plan.late.len();
+                let started = plan.starts.iter().map(|(id, _, rate)| (id.get(), rate.get()));
+                let all = started.chain(plan.rates.iter().map(|(id, rate)| (id.get(), rate.get())));
+                rates.push(all.collect::<BTreeMap<_, _>>());
+            }
+            // The first one never ends, and is late from slot 3 on. Alone, it gets everything.
+            assert!(late >= 1, "{scheduler}: {rates:?}");
+            let least = if scheduler.ends_with("TW") { 19_000_000_000 } else { 39_900_000_000 };
+            assert!((4..20).all(|slot| rates[slot][&1] >= least), "{scheduler}: {rates:?}");
+            assert!(
+                (21..24).all(|slot| rates[slot][&3] >= 20_000_000_000),
+                "{scheduler}: {rates:?}"
+            );
         }
     }
 

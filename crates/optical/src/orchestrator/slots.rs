@@ -74,7 +74,7 @@ pub struct SlotReport {
     pub rates: BTreeMap<JobId, Rate>,
     /// Iterations that were started.
     pub started: Vec<(JobId, u64)>,
-    /// Running jobs that are seen to be late, with the rate that their slowest worker has kept up with.
+    /// Running jobs that are seen to be late, with the greatest rate that their slowest worker can have kept up with.
     pub late: Vec<(JobId, Rate)>,
     /// What went wrong, one line each.
     pub problems: Vec<String>,

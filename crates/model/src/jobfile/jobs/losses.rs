@@ -2,7 +2,8 @@
 
 use tributary_base::document::{Error, Table};
 
-use crate::{OnDeath, RandomTensors, Verify, Workload};
+use super::Jobs;
+use crate::{JobSpec, OnDeath, RandomTensors, Topology, Verify, Workload};
 
 const CHOICES: [(&str, OnDeath); 3] =
     [("end", OnDeath::End), ("continue", OnDeath::Continue { least: 1 }), ("wait", OnDeath::Wait)];
@@ -60,4 +61,27 @@ pub(super) fn on_death(
     let most = u32::try_from(workers).unwrap_or(u32::MAX);
     let least = least.map_or(Ok(1), |item| item.integer32(1..=most))?;
     Ok(OnDeath::Continue { least })
+}
+
+impl Jobs<'_> {
+    /// Refuses jobs over several units that go on without workers, where the switch of one unit may add for them: how the
+    /// loop schedules a running iteration depends on its workers.
+    pub(crate) fn refuse_losses_of_parts(
+        &self,
+        topology: &Topology,
+        jobs: &[JobSpec],
+    ) -> Result<(), Error> {
+        for (table, job) in self.tables.iter().zip(jobs) {
+            let mut units = job.workers.iter().map(|&host| topology.attachment(host).0);
+            let first = units.next();
+            let wide = units.any(|unit| Some(unit) != first);
+            if wide && matches!(job.on_death, OnDeath::Continue { .. }) {
+                return Err(table.place_of("on_death").fault(
+                    "with `partial_inc`, a job over several units cannot go on without one of its workers",
+                    "set on_death = \"wait\", or leave it out",
+                ));
+            }
+        }
+        Ok(())
+    }
 }

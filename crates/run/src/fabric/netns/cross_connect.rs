@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use tokio::time::Instant;
 use tributary_optical::crossconnect::{CrossConnect, connect};
 
@@ -33,12 +33,21 @@ impl Netns {
         };
         let mut device = connect(&address, outage + TIME, None)?;
         let deadline = Instant::now() + START_TIME;
-        while device.ports().await.is_ok_and(|found| usize::from(found) < ports.len()) {
+        loop {
             // Open vSwitch opens interfaces in the background.
-            ensure!(Instant::now() < deadline, "the cross-connect has not all of its ports");
+            let found = device.ports().await;
+            if found.as_ref().is_ok_and(|found| usize::from(*found) >= ports.len()) {
+                return Ok(device);
+            }
+            if Instant::now() > deadline {
+                let found = found.context("the cross-connect")?;
+                bail!(
+                    "the cross-connect has {found} of its {} ports after {START_TIME:?}",
+                    ports.len()
+                );
+            }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        Ok(device)
     }
 
     /// Returns its address.
