@@ -19,8 +19,9 @@
 //! all slots from any a to any b, what jobs must take from a to b fits, each in the way that takes least. A job
 //! must send from a to b what it cannot send in its slots before a and after b with the rate r(w). If a job sends on both
 //! sides, it has circuits in all slots from a to b, because its slots are contiguous. A schedule that ends by C
-//! satisfies all this, and every later C does, so that bisection is allowed: more ways satisfy 1, and slots only grow.
-//! If there are many distinct a and b, only some of them are tried.
+//! satisfies all this, so each C that does not is excluded by itself. With all a and b, every later C satisfies what one
+//! does, so bisection finds the least. If there are many distinct a and b, only some are tried: then it may find a smaller
+//! one, which is a bound, too.
 //!
 //! The linear bound lets every job split its data between the ways that satisfy 1 and between slots,
 //! under all resources at once. A schedule that ends by C is such a split (all of it in one way), so
