@@ -11,7 +11,7 @@ use super::settle::Slots;
 /// sends as early as possible, so that it leaves no room behind, then in as few slots as possible.
 const PRICES: [f64; 2] = [-0.5, 0.1];
 
-/// Most slots and jobs that the search of a number of ports may look at. The instances of table I need a tenth of it.
+/// Most slots and jobs that the search of a number of ports may look at.
 pub(super) const EFFORT: usize = 4_000_000;
 
 /// Room in a slot.
