@@ -147,7 +147,7 @@ impl Iterator for Schedule {
 #[derive(Debug)]
 pub enum Failures {
     /// A schedule, for so long.
-    Random(Peekable<Schedule>, Duration),
+    Random(Box<Peekable<Schedule>>, Duration),
     /// Each part once, when jobs have got over the failure before for so long.
     InTurn {
         /// The rest, in order.

@@ -109,7 +109,10 @@ impl<'a> Chaos<'a> {
         let failures = if options.in_turn {
             Failures::in_turn(count, every)
         } else {
-            Failures::Random(Schedule::new(seed, count, every, longest).peekable(), length)
+            Failures::Random(
+                Box::new(Schedule::new(seed, count, every, longest).peekable()),
+                length,
+            )
         };
         let (lines, inbox) = channel();
         Self {
