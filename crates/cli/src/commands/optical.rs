@@ -22,7 +22,7 @@ use tributary_optical::orchestrator::live::{Live, carries};
 use tributary_optical::orchestrator::planner::{End, Planner};
 use tributary_optical::orchestrator::slots::SlotReport;
 
-use crate::commands::controller::jobs::release;
+use crate::commands::controller::jobs::{needs_journal, release};
 use crate::commands::controller::switches;
 use crate::options::{ProcessArgs, SwitchesArgs};
 use crate::sources::{Controlled, Served, Slots, TakingPart};
@@ -95,7 +95,7 @@ pub(crate) fn run(command: &OpticalCommand, metrics: &Metrics) -> Result<()> {
     if !scenario.network.protocol.can_move() {
         bail!("jobs that wait at their parameter servers are of p4inc; set protocol = \"p4inc\"");
     }
-    super::controller::needs_journal(&scenario, args.journal.as_deref())?;
+    needs_journal(&scenario, args.journal.as_deref())?;
     if scenario.network.topology.has_timing() {
         tracing::warn!("{TIMING_IGNORED}");
     }

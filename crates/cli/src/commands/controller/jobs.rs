@@ -1,6 +1,7 @@
 //! The jobs of a controller: those of the job file, which it admits by itself, and those of clients.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -31,6 +32,22 @@ pub(super) fn fit_for_clients(scenario: &Scenario) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// Refuses jobs that go on after a death if there is no journal.
+///
+/// # Errors
+/// One line that names the job.
+pub(crate) fn needs_journal(scenario: &Scenario, journal: Option<&Path>) -> Result<()> {
+    let mut jobs = scenario.whole_jobs();
+    match jobs.find(|(_, job)| job.on_death.goes_on()) {
+        Some((_, job)) if journal.is_none() => bail!(
+            "job {} goes on when a worker dies (on_death), so a controller that is started again must know \
+             how; name a file for that with --journal FILE",
+            job.name
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Divides the records of a journal into those of jobs that the file still has as they were, or that clients have admitted

@@ -4,16 +4,15 @@ pub(crate) mod jobs;
 mod push;
 pub(crate) mod switches;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use tributary_controller::jobs::Controller;
 use tributary_controller::service::{Known, Record};
 use tributary_endpoint::tokens::Tokens;
 use tributary_metrics::Metrics;
+use tributary_model::Deployment;
 use tributary_model::jobfile::{Site, TIMING_IGNORED};
-use tributary_model::{Deployment, Scenario};
 use tributary_optical::orchestrator::journal::Redb;
 use tributary_wire::JobId;
 
@@ -26,19 +25,6 @@ pub(crate) fn run(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
     match &args.command {
         Some(ControllerTask::Push(args)) => push::run(args),
         None => serve_until_end(args, metrics),
-    }
-}
-
-/// Refuses jobs that go on after a death if there is no journal.
-pub(super) fn needs_journal(scenario: &Scenario, journal: Option<&Path>) -> Result<()> {
-    let mut jobs = scenario.whole_jobs();
-    match jobs.find(|(_, job)| job.on_death.goes_on()) {
-        Some((_, job)) if journal.is_none() => bail!(
-            "job {} goes on when a worker dies (on_death), so a controller that is started again must know \
-             how; name a file for that with --journal FILE",
-            job.name
-        ),
-        _ => Ok(()),
     }
 }
 
@@ -57,7 +43,7 @@ fn serve_until_end(args: &ControllerArgs, metrics: &Metrics) -> Result<()> {
         jobs::fit_for_clients(&scenario)?;
     }
     if args.listen.is_some() {
-        needs_journal(&scenario, args.journal.as_deref())?;
+        jobs::needs_journal(&scenario, args.journal.as_deref())?;
     }
     let ports = switches::ports(&scenario, &args.switches)?;
     let addresses = switches::switches(&scenario, &args.switches)?;
