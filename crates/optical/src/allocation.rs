@@ -113,7 +113,7 @@ pub(crate) struct Allocation<'a> {
     before: &'a Circuits,
     fixed: bool,
     take: Take,
-    /// Whether jobs get no more than their pace.
+    /// Whether a job's rate is limited to its pace.
     paced: bool,
     /// By job: its way. That of a job which has begun must not change.
     pub(crate) ways: Vec<usize>,
